@@ -1,0 +1,20 @@
+//! The payment function.
+
+use api::{Call, HttpFunction, Problem, Reply};
+use runtime::Environment;
+
+/// The payment function.
+#[derive(Debug)]
+pub struct PaymentFunction;
+
+impl HttpFunction for PaymentFunction {
+    async fn start(_environment: &Environment) -> anyhow::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn handle(&self, call: Call) -> Result<Reply, Problem> {
+        match call.route() {
+            _ => Err(Problem::not_found()),
+        }
+    }
+}

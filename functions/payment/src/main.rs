@@ -1,0 +1,6 @@
+//! The payment function under Lambda.
+
+#[tokio::main]
+async fn main() -> Result<(), lambda_http::Error> {
+    api::serve::<payment_function::PaymentFunction>().await
+}

@@ -1,0 +1,77 @@
+//! Functions that answer HTTP calls: one log line and one error mapping for
+//! all of them.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use lambda_http::{Body, Request, Response, service_fn};
+use runtime::Environment;
+
+use crate::{Call, Problem, Reply};
+
+/// A function behind API Gateway: `start` once in each execution environment,
+/// then `handle` for one call at a time.
+pub trait HttpFunction: Sized + Send + Sync + 'static {
+    /// Connects to what it needs.
+    ///
+    /// # Errors
+    /// A setting is missing: Lambda then reports a failed start.
+    fn start(environment: &Environment) -> impl Future<Output = anyhow::Result<Self>> + Send;
+
+    /// Answers one call.
+    ///
+    /// # Errors
+    /// The problem that is answered instead.
+    fn handle(&self, call: Call) -> impl Future<Output = Result<Reply, Problem>> + Send;
+}
+
+/// Runs `F` under Lambda.
+///
+/// # Errors
+/// The function could not start.
+pub async fn serve<F: HttpFunction>() -> Result<(), lambda_http::Error> {
+    let environment = Environment::load().await;
+    runtime::init_telemetry(&environment.settings);
+    let function = Arc::new(F::start(&environment).await?);
+    lambda_http::run(service_fn(move |request: Request| {
+        let function = Arc::clone(&function);
+        async move { Ok::<_, std::convert::Infallible>(invoke(&*function, request).await) }
+    }))
+    .await
+}
+
+/// Answers one request, whatever happens, and logs it once: ids and the
+/// outcome as fields, no token, no personal data.
+pub async fn invoke<F: HttpFunction>(function: &F, request: Request) -> Response<Body> {
+    let call = Call::new(request);
+    let route = call.route().to_owned();
+    let request_id = call.request_id().to_owned();
+    let gateway_id = call.gateway_id().to_owned();
+    let sale = call.sale().map(|sale| sale.to_string()).unwrap_or_default();
+    match function.handle(call).await {
+        Ok(reply) => {
+            let status = reply.status().as_u16();
+            tracing::info!(route, status, request_id, gateway_id, sale, "answered");
+            reply.into_response()
+        }
+        Err(problem) => {
+            let status = problem.code.status().as_u16();
+            let error = problem.code.name();
+            let cause = problem.cause.as_deref().unwrap_or_default();
+            if status == 500 {
+                tracing::error!(
+                    route, status, error, cause, request_id, gateway_id, sale, "failed"
+                );
+            } else if status > 500 {
+                tracing::warn!(
+                    route, status, error, cause, request_id, gateway_id, sale, "refused"
+                );
+            } else {
+                tracing::info!(
+                    route, status, error, request_id, gateway_id, sale, "refused"
+                );
+            }
+            problem.into_response()
+        }
+    }
+}

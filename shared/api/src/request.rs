@@ -1,0 +1,147 @@
+//! Requests: a call of API Gateway (HTTP API, payload 2.0), read strictly.
+
+use domain::input::{self, Fields};
+use domain::{SaleId, ShopperId};
+use lambda_http::request::RequestContext;
+use lambda_http::{Request, RequestExt};
+use serde_json::{Map, Value};
+
+use crate::{Code, Problem};
+
+/// One call. Routes come from the gateway's route key, and names in the path
+/// from its parameters: neither holds the stage, whatever it is called.
+#[derive(Debug)]
+pub struct Call {
+    request: Request,
+    route: String,
+}
+
+impl Call {
+    /// Of a request that `lambda_http` decoded.
+    pub fn new(request: Request) -> Self {
+        let route = match request.request_context_ref() {
+            Some(RequestContext::ApiGatewayV2(context)) => {
+                context.route_key.clone().unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        Self { request, route }
+    }
+
+    /// `POST /v1/sales/{sale}/claims`, as `template.yaml` names it.
+    pub fn route(&self) -> &str {
+        &self.route
+    }
+
+    /// A name in the path, by its type's own rule. Whatever is not such a
+    /// name is not found, as a resource under it can't exist.
+    ///
+    /// # Errors
+    /// Not found.
+    pub fn path<T: std::str::FromStr>(&self, parameter: &str) -> Result<T, Problem> {
+        self.request
+            .path_parameters_ref()
+            .and_then(|parameters| parameters.first(parameter))
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(Problem::not_found)
+    }
+
+    /// The sale in the path.
+    ///
+    /// # Errors
+    /// Not found.
+    pub fn sale(&self) -> Result<SaleId, Problem> {
+        self.path("sale")
+    }
+
+    /// A query parameter, if it was sent.
+    pub fn query(&self, parameter: &str) -> Option<&str> {
+        self.request.query_string_parameters_ref()?.first(parameter)
+    }
+
+    /// A header, whatever its case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.request.headers().get(name)?.to_str().ok()
+    }
+
+    /// A claim of the session that the gateway's authorizer has checked.
+    fn session(&self, claim: &str) -> Option<&str> {
+        match self.request.request_context_ref()? {
+            RequestContext::ApiGatewayV2(context) => context
+                .authorizer
+                .as_ref()?
+                .jwt
+                .as_ref()?
+                .claims
+                .get(claim)
+                .map(String::as_str),
+            _ => None,
+        }
+    }
+
+    /// The shopper: the session's `sub`.
+    ///
+    /// # Errors
+    /// There is no session: the route is wired without an authorizer, or the
+    /// store's session has no usable `sub`.
+    pub fn shopper(&self) -> Result<ShopperId, Problem> {
+        self.session("sub")
+            .and_then(|sub| sub.parse().ok())
+            .ok_or_else(|| Problem::new(Code::Unauthenticated))
+    }
+
+    /// Checks that the session has a scope. The gateway checks it too; a
+    /// route that lost its authorizer must not become public.
+    ///
+    /// # Errors
+    /// No session, or without the scope.
+    pub fn require_scope(&self, scope: &str) -> Result<(), Problem> {
+        let scopes = self
+            .session("scope")
+            .ok_or_else(|| Problem::new(Code::Unauthenticated))?;
+        if scopes.split_whitespace().any(|held| held == scope) {
+            Ok(())
+        } else {
+            Err(Problem::new(Code::Forbidden))
+        }
+    }
+
+    /// The raw bytes of the body, decoded where the gateway sent base64.
+    pub fn bytes(&self) -> &[u8] {
+        self.request.body()
+    }
+
+    /// The body as one JSON object.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn object(&self) -> Result<Map<String, Value>, Problem> {
+        input::object(self.bytes())
+            .map_err(|error| Problem::new(Code::MalformedRequest).detail(error.0))
+    }
+
+    /// The body as one JSON object, to be taken apart field by field.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn fields(&self) -> Result<Fields, Problem> {
+        self.object().map(Fields::of)
+    }
+
+    /// Lambda's id of the run.
+    pub fn request_id(&self) -> &str {
+        self.request
+            .lambda_context_ref()
+            .map_or("", |context| context.request_id.as_str())
+    }
+
+    /// The gateway's id of the call, which the client sees too.
+    pub fn gateway_id(&self) -> &str {
+        match self.request.request_context_ref() {
+            Some(RequestContext::ApiGatewayV2(context)) => {
+                context.request_id.as_deref().unwrap_or_default()
+            }
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The controller's rule: one step from what is seen to what is published.
+//!
+//! A pure function, so that any number of controllers at once come to the
+//! same answer, and the ledger's version lets one of them write it.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::sale::{Admission, Sale, SaleState};
+
+/// Entries sent before the window closed are still on their way this long.
+const COUNTING_DELAY: SignedDuration = SignedDuration::from_millis(300);
+
+/// Pages poll the status once a second and act on what they then see.
+const POLL: SignedDuration = SignedDuration::from_millis(1_500);
+
+/// The most by which a round is widened when too few of the last one came.
+const BOOST_MAX: u32 = 64;
+
+/// What the gates hold, all buckets together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gates {
+    /// Units that can be claimed.
+    pub free: u64,
+    /// Units ever taken; never falls.
+    pub taken: u64,
+    /// Claims with a deadline: held and not yet paid.
+    pub due: u64,
+    /// Entries of the draw.
+    pub entries: u64,
+    /// The greatest place among late entries.
+    pub late: u64,
+    /// Every bucket answered.
+    pub complete: bool,
+}
+
+/// What the sale should be, seen so now. Equal to the sale if nothing changes.
+pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
+    let mut next = sale.clone();
+    if gates.complete {
+        next.free = gates.free;
+    }
+    if sale.has_ended(now) {
+        next.state = SaleState::Ended;
+        return next;
+    }
+    if !sale.has_opened(now) {
+        next.state = SaleState::Scheduled;
+        return next;
+    }
+    if sale.config.is_draw() && now < sale.config.draw_closes_at() + COUNTING_DELAY {
+        next.state = SaleState::Drawing;
+        return next;
+    }
+    if !gates.complete {
+        // Nothing is decided on half a view: neither a draw nor "sold out".
+        if next.admission.scale > 0 && next.state == SaleState::Scheduled {
+            next.state = SaleState::Live;
+        }
+        return next;
+    }
+    if next.admission.scale == 0 {
+        next.admission = counted(sale, gates.entries);
+    }
+    next.state = match (gates.free, gates.due) {
+        (0, 0) => SaleState::SoldOut,
+        (0, _) => SaleState::AllClaimed,
+        _ => SaleState::Live,
+    };
+    if gates.free == 0 {
+        next.admission.waitlist_open = true;
+        next.admission.boost = 0;
+        next.admission.offered = 0;
+    }
+    let held_back =
+        sale.switches.paused || sale.switches.force_sold_out || sale.switches.waitlist_only;
+    if !held_back && (sale.config.is_draw() || next.admission.waitlist_open) {
+        next.admission = raised(sale, next.admission, gates, now);
+    }
+    next
+}
+
+/// The draw is counted: from here on a ticket is a place in line.
+fn counted(sale: &Sale, entries: u64) -> Admission {
+    let entries = if sale.config.is_draw() { entries } else { 0 };
+    // Without entries there is no line to be a fraction of; the units are a
+    // scale as good as any.
+    let scale = if entries > 0 {
+        entries
+    } else {
+        u64::from(sale.config.units)
+    };
+    Admission {
+        entries,
+        scale,
+        ..Admission::default()
+    }
+}
+
+/// Raises the threshold for units that nobody was offered yet.
+fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -> Admission {
+    let settle = SignedDuration::from_secs(i64::from(sale.config.claim_spread_s)) + POLL;
+    let settled = admission.round_at.is_none_or(|at| now >= at + settle);
+    let came = gates.taken.saturating_sub(admission.taken_at_round);
+    // What the newest round was offered and has not come for yet.
+    let open = if settled {
+        0
+    } else {
+        admission.offered.saturating_sub(came)
+    };
+    let offer = gates.free.saturating_sub(open);
+    if offer == 0 {
+        return admission;
+    }
+    if settled && admission.round > 0 && admission.offered > came {
+        // Units were left over from a round: many have gone away. Ask more.
+        admission.boost = (admission.boost + 1).min(BOOST_MAX.ilog2());
+    }
+    let no_shows = u64::from(100 + sale.config.no_show_percent);
+    let invited = (offer << admission.boost.min(16)) * no_shows;
+    // An empty line is not admitted beyond what is free: who comes late finds
+    // the door open for as many as there are units.
+    let everyone = admission.entries + gates.late;
+    let places = (admission.admitted + invited.div_ceil(100)).min(everyone + offer);
+    if places <= admission.admitted {
+        return admission;
+    }
+    admission.admitted = places;
+    admission.threshold = admission.threshold_for(places);
+    admission.round += 1;
+    admission.offered = open + offer;
+    admission.taken_at_round = gates.taken;
+    admission.round_at = Some(now);
+    admission
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sale::{SaleConfig, tests::phone};
+    use serde_json::json;
+
+    fn sale(mode: &str) -> Sale {
+        let mut members = phone();
+        members.insert("mode".into(), json!(mode));
+        Sale::new(
+            "s".parse().unwrap(),
+            SaleConfig::read(members).unwrap(),
+            String::new(),
+        )
+    }
+
+    fn at(sale: &Sale, ms: i64) -> Timestamp {
+        sale.config.opens_at.at + SignedDuration::from_millis(ms)
+    }
+
+    fn gates(free: u64, taken: u64, due: u64) -> Gates {
+        Gates {
+            free,
+            taken,
+            due,
+            entries: 3_600_000,
+            late: 0,
+            complete: true,
+        }
+    }
+
+    #[test]
+    fn the_sale_opens_by_the_clock_and_counts_before_it_admits() {
+        let sale = sale("draw");
+        let full = gates(10_000, 0, 0);
+        assert_eq!(step(&sale, full, at(&sale, -1)).state, SaleState::Scheduled);
+        assert_eq!(step(&sale, full, at(&sale, 0)).state, SaleState::Drawing);
+        assert_eq!(step(&sale, full, at(&sale, 2_299)).admission.threshold, 0.0);
+        let next = step(&sale, full, at(&sale, 2_300));
+        assert_eq!(next.state, SaleState::Live);
+        assert_eq!(next.admission.admitted, 11_000);
+        assert!((next.admission.threshold - 11_000.0 / 3_600_000.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn half_a_view_draws_nothing() {
+        let sale = sale("draw");
+        let half = Gates {
+            complete: false,
+            ..gates(10_000, 0, 0)
+        };
+        assert_eq!(
+            step(&sale, half, at(&sale, 5_000)).admission,
+            Admission::default()
+        );
+    }
+
+    #[test]
+    fn a_round_is_given_time_and_then_widened() {
+        let sale = sale("draw");
+        let first = step(&sale, gates(10_000, 0, 0), at(&sale, 3_000));
+        let waiting = step(&first, gates(4_000, 6_000, 6_000), at(&sale, 5_000));
+        assert_eq!(waiting.admission.round, 1);
+        let second = step(&waiting, gates(4_000, 6_000, 6_000), at(&sale, 8_000));
+        assert_eq!(second.admission.round, 2);
+        assert_eq!(second.admission.admitted, 11_000 + 8_800);
+    }
+
+    #[test]
+    fn units_that_come_back_are_offered_at_once_and_once() {
+        let sale = sale("draw");
+        let first = step(&sale, gates(10_000, 0, 0), at(&sale, 3_000));
+        let full = step(&first, gates(0, 10_000, 10_000), at(&sale, 4_000));
+        assert_eq!(full.state, SaleState::AllClaimed);
+        let back = step(&full, gates(3, 10_000, 9_997), at(&sale, 4_500));
+        assert_eq!((back.admission.round, back.admission.admitted), (2, 11_004));
+        // Seen again before anyone came: the same three are not offered twice.
+        let again = step(&back, gates(3, 10_000, 9_997), at(&sale, 5_000));
+        assert_eq!(again.admission, back.admission);
+        // Two more come back: two more are offered.
+        let more = step(&again, gates(5, 10_000, 9_995), at(&sale, 5_500));
+        assert_eq!((more.admission.round, more.admission.admitted), (3, 11_007));
+        assert_eq!(
+            step(&more, gates(0, 10_005, 0), at(&sale, 6_000)).state,
+            SaleState::SoldOut
+        );
+    }
+
+    #[test]
+    fn switches_hold_rounds_back() {
+        for turn in [
+            |s: &mut Sale| s.switches.paused = true,
+            |s: &mut Sale| s.switches.force_sold_out = true,
+            |s: &mut Sale| s.switches.waitlist_only = true,
+        ] {
+            let mut sale = sale("draw");
+            turn(&mut sale);
+            assert_eq!(
+                step(&sale, gates(10_000, 0, 0), at(&sale, 9_000))
+                    .admission
+                    .round,
+                0
+            );
+        }
+    }
+
+    #[test]
+    fn a_race_admits_everyone_until_all_is_claimed_then_the_waitlist() {
+        let sale = sale("race");
+        let open = step(
+            &sale,
+            Gates {
+                entries: 0,
+                ..gates(10_000, 0, 0)
+            },
+            at(&sale, 0),
+        );
+        assert_eq!((open.state, open.admission.round), (SaleState::Live, 0));
+        let waiting = Gates {
+            entries: 0,
+            late: 500,
+            ..gates(0, 10_000, 10_000)
+        };
+        let all = step(&open, waiting, at(&sale, 1_000));
+        assert_eq!(all.state, SaleState::AllClaimed);
+        let back = step(
+            &all,
+            Gates {
+                free: 10,
+                due: 9_990,
+                ..waiting
+            },
+            at(&sale, 2_000),
+        );
+        assert_eq!((back.admission.round, back.admission.admitted), (1, 11));
+        assert!(
+            crate::draw::Ticket::late(11, back.admission.scale)
+                .is_admitted(back.admission.threshold)
+        );
+        assert!(
+            !crate::draw::Ticket::late(12, back.admission.scale)
+                .is_admitted(back.admission.threshold)
+        );
+    }
+
+    #[test]
+    fn fewer_shoppers_than_units_leave_the_door_open() {
+        let sale = sale("draw");
+        let few = Gates {
+            entries: 10,
+            ..gates(10_000, 0, 0)
+        };
+        let next = step(&sale, few, at(&sale, 3_000));
+        assert!(
+            crate::draw::Ticket::late(9_000, next.admission.scale)
+                .is_admitted(next.admission.threshold)
+        );
+    }
+}

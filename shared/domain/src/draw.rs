@@ -1,0 +1,160 @@
+//! The draw: tickets, the commitment to the secret, places in line.
+//!
+//! A ticket is a fraction of the scale. Those of the draw's window are below
+//! 1; late ones follow from 1 on in arrival order. Doubles are exact enough
+//! everywhere: 53 bits of a digest, and integers below 2^53 divided by one
+//! number keep their order.
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::id::{BucketId, PassId, hex};
+use crate::sale::Admission;
+
+/// An entry's number: lower is sooner.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ticket(pub f64);
+
+impl Ticket {
+    /// The ticket of a pass: the first 53 bits of HMAC-SHA256(secret, pass
+    /// id), as a fraction in [0, 1). Tapping again gives the same.
+    pub fn drawn(secret: &[u8], pass: &PassId) -> Self {
+        #[allow(clippy::expect_used)] // HMAC takes keys of any length
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
+        mac.update(pass.as_str().as_bytes());
+        let digest = mac.finalize().into_bytes();
+        let bits = digest[..8]
+            .iter()
+            .fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
+        Self((bits >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    /// The ticket of the `arrival`-th late entry, counted from 1.
+    pub fn late(arrival: u64, scale: u64) -> Self {
+        Self(1.0 + arrival.saturating_sub(1) as f64 / scale.max(1) as f64)
+    }
+
+    /// Whether the threshold admits it. The whole of admission.
+    pub fn is_admitted(self, threshold: f64) -> bool {
+        self.0 < threshold
+    }
+}
+
+/// The number among all late entries of the `local`-th one of a bucket.
+/// Buckets count by themselves, so this is arrival order up to the spread of
+/// the buckets' counts; no two entries share a number.
+pub fn arrival(local: u64, bucket: BucketId, buckets: u16) -> u64 {
+    local.saturating_sub(1) * u64::from(buckets.max(1)) + u64::from(bucket.0) + 1
+}
+
+/// SHA-256 of the secret in hex: published before the first pass, so that the
+/// secret can't be chosen later.
+pub fn commitment(secret: &[u8]) -> String {
+    hex(&Sha256::digest(secret))
+}
+
+impl Admission {
+    /// The threshold that admits the first `places` in line.
+    pub fn threshold_for(&self, places: u64) -> f64 {
+        let scale = self.scale.max(1) as f64;
+        if places <= self.entries {
+            places as f64 / scale
+        } else {
+            1.0 + (places - self.entries) as f64 / scale
+        }
+    }
+
+    /// Place in line, from 1; `None` until the draw is counted. An estimate
+    /// for drawn tickets, since tickets are even but not evenly spaced.
+    pub fn position(&self, ticket: Ticket) -> Option<u64> {
+        let scale = self.scale as f64;
+        match self.scale {
+            0 => None,
+            _ if ticket.0 < 1.0 => Some((ticket.0 * self.entries as f64) as u64 + 1),
+            _ => Some(self.entries + ((ticket.0 - 1.0) * scale).round() as u64 + 1),
+        }
+    }
+
+    /// Place among those who have no unit, from 1. It only depends on the
+    /// ticket, so it never gets worse.
+    pub fn waitlist_position(&self, ticket: Ticket, units: u32) -> Option<u64> {
+        self.position(ticket)
+            .map(|place| place.saturating_sub(u64::from(units)).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pass(n: u64) -> PassId {
+        format!("pass-{n}").parse().unwrap()
+    }
+
+    #[test]
+    fn a_ticket_depends_on_secret_and_pass_alone() {
+        assert_eq!(
+            Ticket::drawn(b"secret", &pass(1)),
+            Ticket::drawn(b"secret", &pass(1))
+        );
+        assert_ne!(
+            Ticket::drawn(b"secret", &pass(1)),
+            Ticket::drawn(b"secret", &pass(2))
+        );
+        assert_ne!(
+            Ticket::drawn(b"secret", &pass(1)),
+            Ticket::drawn(b"other", &pass(1))
+        );
+    }
+
+    #[test]
+    fn a_threshold_admits_what_it_says_within_a_hundredth() {
+        let admission = Admission {
+            entries: 100_000,
+            scale: 100_000,
+            ..Admission::default()
+        };
+        let tickets: Vec<_> = (0..100_000)
+            .map(|n| Ticket::drawn(b"a secret of the draw", &pass(n)))
+            .collect();
+        for aim in [10_000u64, 50_000, 90_000] {
+            let admitted = tickets
+                .iter()
+                .filter(|t| t.is_admitted(admission.threshold_for(aim)))
+                .count() as f64;
+            assert!(
+                (admitted / aim as f64 - 1.0).abs() < 0.01,
+                "{admitted} of {aim}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn late_entries_follow_in_arrival_order(scale in 1u64..10_000_000, a in 1u64..5_000_000, b in 1u64..5_000_000) {
+            prop_assert!(Ticket::late(a, scale).0 >= 1.0);
+            prop_assert_eq!(a.cmp(&b), Ticket::late(a, scale).partial_cmp(&Ticket::late(b, scale)).unwrap());
+        }
+
+        #[test]
+        fn the_threshold_admits_exactly_the_first_late_ones(
+            entries in 0u64..3_000_000, places in 0u64..3_000_000, arrival in 1u64..3_000_000
+        ) {
+            let admission = Admission { entries, scale: entries.max(1), ..Admission::default() };
+            let ticket = Ticket::late(arrival, admission.scale);
+            prop_assert_eq!(
+                ticket.is_admitted(admission.threshold_for(entries + places)), arrival <= places);
+            prop_assert_eq!(admission.position(ticket), Some(entries + arrival));
+        }
+
+        #[test]
+        fn arrivals_of_buckets_do_not_collide(buckets in 1u16..400, a in 1u64..1000, b in 1u64..1000, x in 0u16..400, y in 0u16..400) {
+            let (x, y) = (BucketId(x % buckets), BucketId(y % buckets));
+            prop_assume!((a, x) != (b, y));
+            prop_assert_ne!(arrival(a, x, buckets), arrival(b, y, buckets));
+        }
+    }
+}

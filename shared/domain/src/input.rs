@@ -1,0 +1,279 @@
+//! Strict reading of JSON that a client sent. Every error names its field;
+//! all of them are collected, so a merchant mends a sale in one go.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Something wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// The field, with dots into nested objects: `price.amount`.
+    pub field: String,
+    /// What it must be.
+    pub reason: String,
+}
+
+impl FieldError {
+    /// An error of `field`.
+    pub fn new(field: impl Into<String>, reason: impl fmt::Display) -> Self {
+        Self {
+            field: field.into(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// Why a body could not be read at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAnObject(pub String);
+
+/// Reads one JSON object. An empty body is an empty object.
+///
+/// # Errors
+/// Not JSON, not an object, a member given twice, or something behind it.
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, NotAnObject> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = Strict
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value))
+        .map_err(|error| NotAnObject(error.to_string()))?;
+    match value {
+        Value::Object(members) => Ok(members),
+        _ => Err(NotAnObject("the body must be a JSON object".to_owned())),
+    }
+}
+
+/// A JSON value in which no object has a member twice: `serde_json` would
+/// silently keep the last, and two readers could then see two requests.
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(Strict)? {
+            array.push(item);
+        }
+        Ok(array.into())
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let value = members.next_value_seed(Strict)?;
+            if object.insert(name.clone(), value).is_some() {
+                return Err(serde::de::Error::custom(format_args!(
+                    "member {name:?} is given twice"
+                )));
+            }
+        }
+        Ok(object.into())
+    }
+}
+
+/// Takes an object apart field by field and collects what is wrong.
+#[derive(Debug)]
+pub struct Fields {
+    path: String,
+    members: Map<String, Value>,
+    errors: Vec<FieldError>,
+}
+
+impl Fields {
+    /// Of a whole body.
+    pub fn of(members: Map<String, Value>) -> Self {
+        Self {
+            path: String::new(),
+            members,
+            errors: Vec::new(),
+        }
+    }
+
+    /// The field's full name.
+    fn name(&self, field: &str) -> String {
+        format!("{}{field}", self.path)
+    }
+
+    /// Notes an error of `field`.
+    pub fn wrong(&mut self, field: &str, reason: impl fmt::Display) {
+        let name = self.name(field);
+        self.errors.push(FieldError::new(name, reason));
+    }
+
+    /// Whether the field was sent.
+    pub fn has(&self, field: &str) -> bool {
+        self.members.contains_key(field)
+    }
+
+    /// Takes a field out as it is, `null` included.
+    pub fn take(&mut self, field: &str) -> Option<Value> {
+        self.members.remove(field)
+    }
+
+    /// An optional integer within a range, written without point and exponent.
+    pub fn integer(&mut self, field: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        match self.take(field)?.as_u64() {
+            Some(value) if range.contains(&value) => Some(value),
+            _ => {
+                self.wrong(
+                    field,
+                    format_args!(
+                        "must be an integer from {} to {}",
+                        range.start(),
+                        range.end()
+                    ),
+                );
+                None
+            }
+        }
+    }
+
+    /// An optional text, read by its type's own rule.
+    pub fn text<T: std::str::FromStr<Err: fmt::Display>>(&mut self, field: &str) -> Option<T> {
+        match self.take(field)? {
+            Value::String(text) => match text.parse() {
+                Ok(value) => Some(value),
+                Err(reason) => {
+                    self.wrong(field, reason);
+                    None
+                }
+            },
+            _ => {
+                self.wrong(field, "must be a string");
+                None
+            }
+        }
+    }
+
+    /// An optional object, read by `read`.
+    pub fn nested<T>(&mut self, field: &str, read: impl FnOnce(&mut Fields) -> T) -> Option<T> {
+        match self.take(field)? {
+            Value::Object(members) => {
+                let path = format!("{}{field}.", self.path);
+                let mut inner = Fields {
+                    path,
+                    members,
+                    errors: Vec::new(),
+                };
+                let value = read(&mut inner);
+                self.errors.append(&mut inner.close());
+                Some(value)
+            }
+            _ => {
+                self.wrong(field, "must be an object");
+                None
+            }
+        }
+    }
+
+    /// Notes that a required field is missing, unless it was found wrong.
+    pub fn require<T>(&mut self, field: &str, value: Option<T>) -> Option<T> {
+        if value.is_none() {
+            let name = self.name(field);
+            let inside = format!("{name}.");
+            if !self
+                .errors
+                .iter()
+                .any(|e| e.field == name || e.field.starts_with(&inside))
+            {
+                self.wrong(field, "is required");
+            }
+        }
+        value
+    }
+
+    fn close(mut self) -> Vec<FieldError> {
+        let unknown: Vec<String> = self.members.keys().cloned().collect();
+        for field in unknown {
+            self.wrong(&field, "is not a field of this request");
+        }
+        self.errors
+    }
+
+    /// All that was wrong; what was not taken is unknown and an error too.
+    ///
+    /// # Errors
+    /// The errors, if there is one.
+    pub fn finish(self) -> Result<(), Vec<FieldError>> {
+        let errors = self.close();
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_one_plain_object_is_refused() {
+        for body in [
+            "[]",
+            "1",
+            "{\"a\":1,\"a\":2}",
+            "{\"a\":{\"b\":1,\"b\":1}}",
+            "{} x",
+            "{",
+            "NaN",
+            "{\"a\":1e400}",
+        ] {
+            assert!(object(body.as_bytes()).is_err(), "{body}");
+        }
+        assert_eq!(object(b" ").unwrap(), Map::new());
+    }
+
+    #[test]
+    fn every_error_names_its_field() {
+        let body = br#"{"a":1.0,"b":"x","c":{"d":-1,"odd":0},"e":null}"#;
+        let mut fields = Fields::of(object(body).unwrap());
+        fields.integer("a", 1..=9);
+        fields.integer("b", 1..=9);
+        fields.nested("c", |c| c.integer("d", 0..=9));
+        let missing: Option<u64> = fields.integer("f", 0..=9);
+        fields.require("f", missing);
+        let names: Vec<_> = fields
+            .finish()
+            .unwrap_err()
+            .into_iter()
+            .map(|e| e.field)
+            .collect();
+        assert_eq!(names, ["a", "b", "c.d", "c.odd", "f", "e"]);
+    }
+}

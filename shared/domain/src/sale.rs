@@ -1,0 +1,580 @@
+//! A sale: what the merchant configures, and the states it goes through.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::bucket::{self, BUCKETS_MAX, UNITS_PER_BUCKET_MAX};
+use crate::id::SaleId;
+use crate::identity::IdentityKind;
+use crate::input::{FieldError, Fields};
+use crate::money::{AMOUNT_MAX, Currency, Money};
+
+/// The most units in one sale: [`BUCKETS_MAX`] full buckets.
+pub const UNITS_MAX: u32 = BUCKETS_MAX as u32 * UNITS_PER_BUCKET_MAX;
+
+/// How a sale decides who may claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mode", rename_all = "lowercase")]
+pub enum Mode {
+    /// Taps within the window enter a draw; a keyed number decides.
+    Draw {
+        /// Length of the window from `opens_at`.
+        draw_window_ms: u32,
+    },
+    /// First come, first served by server receipt, at a bounded rate.
+    Race {
+        /// Claims a second that the gates let through, all buckets together.
+        race_rate_per_s: u32,
+    },
+}
+
+/// An instant and the offset in which the merchant wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OffsetTime {
+    /// The instant.
+    pub at: Timestamp,
+    offset: jiff::tz::Offset,
+}
+
+impl OffsetTime {
+    /// The instant in UTC.
+    pub fn utc(at: Timestamp) -> Self {
+        Self {
+            at,
+            offset: jiff::tz::Offset::UTC,
+        }
+    }
+
+    /// Another instant, shown in the same offset.
+    pub fn same_offset(self, at: Timestamp) -> Self {
+        Self { at, ..self }
+    }
+}
+
+impl fmt::Display for OffsetTime {
+    /// RFC 3339 with milliseconds and offset.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local = self.offset.to_datetime(self.at);
+        let seconds = self.offset.seconds();
+        write!(f, "{local:.3}")?;
+        if seconds == 0 {
+            return f.write_str("Z");
+        }
+        let sign = if seconds < 0 { '-' } else { '+' };
+        let minutes = seconds.abs() / 60;
+        write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+    }
+}
+
+impl std::str::FromStr for OffsetTime {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "must be an RFC 3339 time with an offset, such as \
+            2026-11-11T12:00:00+05:30";
+        let bytes = text.as_bytes();
+        // jiff reads more than RFC 3339 (a space or nothing between the parts,
+        // zone names, week dates); what is ambiguous to a person is refused.
+        let shape = bytes.len() >= 20
+            && bytes[4] == b'-'
+            && bytes[7] == b'-'
+            && bytes[10] == b'T'
+            && bytes[13] == b':'
+            && bytes[16] == b':'
+            && !text.contains('[');
+        let zone = bytes.get(19..).and_then(|rest| {
+            let start = rest.iter().position(|b| matches!(b, b'Z' | b'+' | b'-'))?;
+            std::str::from_utf8(&rest[start..]).ok()
+        });
+        let seconds = match zone {
+            Some("Z") => 0,
+            // RFC 3339: "-00:00" says that the local offset is unknown.
+            Some("-00:00") | None => return Err(EXPECTED),
+            Some(zone) => offset_seconds(zone).ok_or(EXPECTED)?,
+        };
+        let offset = jiff::tz::Offset::from_seconds(seconds).map_err(|_| EXPECTED)?;
+        match text.parse::<Timestamp>() {
+            Ok(at) if shape => Ok(Self { at, offset }),
+            _ => Err(EXPECTED),
+        }
+    }
+}
+
+/// Seconds of `+05:30`.
+fn offset_seconds(zone: &str) -> Option<i32> {
+    let (hours, minutes) = zone.get(1..)?.split_once(':')?;
+    if hours.len() != 2 || minutes.len() != 2 {
+        return None;
+    }
+    let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
+    if !(0..24).contains(&hours) || !(0..60).contains(&minutes) {
+        return None;
+    }
+    let seconds = hours * 3600 + minutes * 60;
+    Some(if zone.starts_with('-') {
+        -seconds
+    } else {
+        seconds
+    })
+}
+
+impl TryFrom<String> for OffsetTime {
+    type Error = &'static str;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<OffsetTime> for String {
+    fn from(time: OffsetTime) -> String {
+        time.to_string()
+    }
+}
+
+/// What a merchant decides. Made by [`SaleConfig::read`], so a value of this
+/// type keeps every documented limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SaleConfig {
+    /// The article, as the store names it; 1 to 64 characters.
+    pub sku: String,
+    /// What shoppers read; 1 to 200 characters.
+    pub name: String,
+    /// Of one unit.
+    pub price: Money,
+    /// 1 to [`UNITS_MAX`].
+    pub units: u32,
+    /// Enough for at most 250 units each, at most [`BUCKETS_MAX`].
+    pub buckets: u16,
+    /// When entries (draw) or claims (race) are taken from.
+    pub opens_at: OffsetTime,
+    /// When no further claim is taken. Holds live on until their `pay_by`.
+    pub closes_at: OffsetTime,
+    /// Units that one customer may hold and buy.
+    pub limit_per_customer: u32,
+    /// Time to pay from the claim on, until all units were claimed once.
+    pub pay_window_s: u32,
+    /// Time to pay for those who come from the waitlist after that.
+    pub waitlist_pay_window_s: u32,
+    /// How it is decided who may claim.
+    #[serde(flatten)]
+    pub mode: Mode,
+    /// Over how many seconds admitted pages spread their claims.
+    pub claim_spread_s: u32,
+    /// How many of a hundred admitted shoppers are expected not to come.
+    pub no_show_percent: u32,
+    /// How many accounts may share an attribute of a person.
+    pub identity_limits: BTreeMap<IdentityKind, u32>,
+}
+
+impl SaleConfig {
+    /// Reads and checks what a merchant sent, the sale's name apart.
+    ///
+    /// # Errors
+    /// Every field that is missing, unknown or outside its limits.
+    pub fn read(members: Map<String, Value>) -> Result<Self, Vec<FieldError>> {
+        let mut fields = Fields::of(members);
+        let config = Self::from_fields(&mut fields);
+        fields.finish()?;
+        config.ok_or_else(Vec::new)
+    }
+
+    /// What the merchant sees and may send back, changed.
+    pub fn to_members(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(members)) => members,
+            _ => Map::new(),
+        }
+    }
+
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let sku = text_of_length(fields, "sku", 64);
+        let name = text_of_length(fields, "name", 200);
+        let price = fields.nested("price", |price| {
+            let amount = price.integer("amount", 1..=AMOUNT_MAX);
+            let amount = price.require("amount", amount);
+            let currency = price.text::<Currency>("currency");
+            let currency = price.require("currency", currency);
+            Some(Money {
+                amount: amount?,
+                currency: currency?,
+            })
+        });
+        let price = fields.require("price", price.flatten());
+        let units = fields.integer("units", 1..=u64::from(UNITS_MAX));
+        let units = fields.require("units", units).map(|units| units as u32);
+        let fewest = units.map_or(1, bucket::buckets_min);
+        let buckets = if fields.has("buckets") {
+            fields
+                .integer("buckets", u64::from(fewest)..=u64::from(BUCKETS_MAX))
+                .map(|n| n as u16)
+        } else {
+            Some(fewest)
+        };
+        let opens_at = fields.text::<OffsetTime>("opens_at");
+        let opens_at = fields.require("opens_at", opens_at);
+        let pay_window_s = or(fields, "pay_window_s", 1..=86_400, 600);
+        let waitlist_pay_window_s = or(fields, "waitlist_pay_window_s", 1..=86_400, 300);
+        let closes_at = if fields.has("closes_at") {
+            fields.text::<OffsetTime>("closes_at")
+        } else {
+            opens_at.map(|opens| opens.same_offset(opens.at + SignedDuration::from_hours(1)))
+        };
+        if let (Some(opens), Some(closes)) = (opens_at, closes_at)
+            && closes.at <= opens.at
+        {
+            fields.wrong("closes_at", "must be after opens_at");
+        }
+        let limit_per_customer = or(
+            fields,
+            "limit_per_customer",
+            1..=u64::from(UNITS_PER_BUCKET_MAX),
+            1,
+        );
+        if let (Some(price), Some(limit)) = (price, limit_per_customer)
+            && price.times(limit).is_none()
+        {
+            fields.wrong(
+                "price.amount",
+                "times limit_per_customer exceeds the greatest amount",
+            );
+        }
+        let mode = read_mode(fields);
+        let claim_spread_s = or(fields, "claim_spread_s", 0..=60, 3);
+        let no_show_percent = or(fields, "no_show_percent", 0..=100, 10);
+        let identity_limits = if fields.has("identity_limits") {
+            fields.nested("identity_limits", |limits| {
+                IdentityKind::ALL
+                    .into_iter()
+                    .filter_map(|kind| {
+                        let limit = limits.integer(kind.name(), 1..=1_000)?;
+                        Some((kind, limit as u32))
+                    })
+                    .collect()
+            })
+        } else {
+            Some(BTreeMap::new())
+        };
+        Some(Self {
+            sku: sku?,
+            name: name?,
+            price: price?,
+            units: units?,
+            buckets: buckets?,
+            opens_at: opens_at?,
+            closes_at: closes_at?,
+            limit_per_customer: limit_per_customer?,
+            pay_window_s: pay_window_s?,
+            waitlist_pay_window_s: waitlist_pay_window_s?,
+            mode: mode?,
+            claim_spread_s: claim_spread_s?,
+            no_show_percent: no_show_percent?,
+            identity_limits: identity_limits?,
+        })
+    }
+
+    /// When the draw's window closes; in race mode the opening itself.
+    pub fn draw_closes_at(&self) -> Timestamp {
+        match self.mode {
+            Mode::Draw { draw_window_ms } => {
+                self.opens_at.at + SignedDuration::from_millis(i64::from(draw_window_ms))
+            }
+            Mode::Race { .. } => self.opens_at.at,
+        }
+    }
+
+    /// Whether who may claim is drawn.
+    pub fn is_draw(&self) -> bool {
+        matches!(self.mode, Mode::Draw { .. })
+    }
+}
+
+fn or(
+    fields: &mut Fields,
+    field: &str,
+    range: std::ops::RangeInclusive<u64>,
+    default: u32,
+) -> Option<u32> {
+    if fields.has(field) {
+        fields.integer(field, range).map(|n| n as u32)
+    } else {
+        Some(default)
+    }
+}
+
+fn text_of_length(fields: &mut Fields, field: &str, length_max: usize) -> Option<String> {
+    let text: Option<String> = fields.text(field);
+    let text = fields.require(field, text)?;
+    if text.trim().is_empty() || text.chars().count() > length_max {
+        fields.wrong(field, format_args!("must be 1 to {length_max} characters"));
+        return None;
+    }
+    Some(text)
+}
+
+fn read_mode(fields: &mut Fields) -> Option<Mode> {
+    let mode: Option<String> = fields.text("mode");
+    match fields.require("mode", mode)?.as_str() {
+        "draw" => or(fields, "draw_window_ms", 100..=3_600_000, 2_000)
+            .map(|draw_window_ms| Mode::Draw { draw_window_ms }),
+        "race" => or(fields, "race_rate_per_s", 1..=1_000_000, 20_000)
+            .map(|race_rate_per_s| Mode::Race { race_rate_per_s }),
+        _ => {
+            fields.wrong("mode", "must be draw or race");
+            None
+        }
+    }
+}
+
+/// Where a sale is. Moved by the controller, by the server's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum SaleState {
+    /// Before `opens_at`.
+    Scheduled,
+    /// The draw's window is open: entries are taken.
+    Drawing,
+    /// Claims are taken from those who are admitted.
+    Live,
+    /// Every unit is held or paid; the waitlist is open.
+    AllClaimed,
+    /// Every unit is paid.
+    SoldOut,
+    /// No further claim is taken.
+    Ended,
+}
+
+/// What an operator may turn without a deployment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Switches {
+    /// Claims and entries are refused for now (503), nothing is lost.
+    pub paused: bool,
+    /// Claims are answered as sold out, whatever is left.
+    pub force_sold_out: bool,
+    /// No further round is opened; entries are still taken.
+    pub waitlist_only: bool,
+    /// The merchant ended the sale before `closes_at`.
+    pub ended: bool,
+}
+
+/// How far admission has come. All zero until the draw is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Admission {
+    /// Entries of the draw's window, fixed when it was counted.
+    pub entries: u64,
+    /// What ticket numbers are a fraction of; 0 until the draw is counted.
+    pub scale: u64,
+    /// Tickets below it may claim.
+    pub threshold: f64,
+    /// Places in line that the threshold admits.
+    pub admitted: u64,
+    /// How often it was raised.
+    pub round: u32,
+    /// Units offered in the newest round.
+    pub offered: u64,
+    /// Units ever taken when the newest round was opened.
+    pub taken_at_round: u64,
+    /// When the newest round was opened.
+    pub round_at: Option<Timestamp>,
+    /// By how much the next round is widened since too few came.
+    pub boost: u32,
+    /// Every unit was claimed once: what comes back goes to the waitlist.
+    pub waitlist_open: bool,
+}
+
+/// A sale as the ledger holds it and everyone reads it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sale {
+    /// Its name.
+    pub id: SaleId,
+    /// Raised by every write; writers compare it.
+    pub version: u64,
+    /// What the merchant decided.
+    #[serde(flatten)]
+    pub config: SaleConfig,
+    /// SHA-256 of the draw secret, in hex: fixed before the first pass.
+    pub commitment: String,
+    /// Buckets are in the ledger and the gates are loaded.
+    pub loaded: bool,
+    /// Where it is.
+    pub state: SaleState,
+    /// What an operator turned.
+    pub switches: Switches,
+    /// How far admission has come.
+    pub admission: Admission,
+    /// Units that were free when the controller last looked.
+    pub free: u64,
+    /// No hold ends before this: an operator extended the pay window.
+    pub pay_by_min: Option<Timestamp>,
+}
+
+impl Sale {
+    /// A new sale, before its gates are loaded.
+    pub fn new(id: SaleId, config: SaleConfig, commitment: String) -> Self {
+        Self {
+            id,
+            version: 1,
+            free: u64::from(config.units),
+            config,
+            commitment,
+            loaded: false,
+            state: SaleState::Scheduled,
+            switches: Switches::default(),
+            admission: Admission::default(),
+            pay_by_min: None,
+        }
+    }
+
+    /// Whether the sale has opened by this clock.
+    pub fn has_opened(&self, now: Timestamp) -> bool {
+        now >= self.config.opens_at.at
+    }
+
+    /// Whether no further claim is taken.
+    pub fn has_ended(&self, now: Timestamp) -> bool {
+        self.switches.ended || now >= self.config.closes_at.at
+    }
+
+    /// When a claim made now must be paid.
+    pub fn pay_by(&self, now: Timestamp) -> Timestamp {
+        let window = if self.admission.waitlist_open {
+            self.config.waitlist_pay_window_s
+        } else {
+            self.config.pay_window_s
+        };
+        self.extended(now + SignedDuration::from_secs(i64::from(window)))
+    }
+
+    /// A deadline under the operator's extension.
+    pub fn extended(&self, pay_by: Timestamp) -> Timestamp {
+        self.pay_by_min.map_or(pay_by, |least| pay_by.max(least))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    pub(crate) fn phone() -> Map<String, Value> {
+        let Value::Object(members) = json!({
+            "sku": "PHONE-1", "name": "Phone", "price": {"amount": 999_900, "currency": "INR"},
+            "units": 10_000, "opens_at": "2026-11-11T12:00:00+05:30", "mode": "draw",
+        }) else {
+            unreachable!()
+        };
+        members
+    }
+
+    fn errors_of(field: &str, value: Value) -> Vec<String> {
+        let mut members = phone();
+        members.insert(field.to_owned(), value);
+        match SaleConfig::read(members) {
+            Ok(_) => vec![],
+            Err(errors) => errors.into_iter().map(|e| e.field).collect(),
+        }
+    }
+
+    #[test]
+    fn the_phone_sale_is_read_and_echoed() {
+        let config = SaleConfig::read(phone()).unwrap();
+        assert_eq!(config.buckets, 40);
+        assert_eq!(config.opens_at.at.to_string(), "2026-11-11T06:30:00Z");
+        assert_eq!(config.opens_at.to_string(), "2026-11-11T12:00:00.000+05:30");
+        assert_eq!(
+            config.closes_at.to_string(),
+            "2026-11-11T13:00:00.000+05:30"
+        );
+        assert_eq!(SaleConfig::read(config.to_members()).unwrap(), config);
+    }
+
+    #[test]
+    fn times_need_an_offset() {
+        for time in [
+            "2026-11-11T12:00:00",
+            "2026-11-11 12:00",
+            "2026-11-11T12:00:00-00:00",
+            "2026-02-30T00:00:00Z",
+            "2026-11-11T12:00:00+05:30[Asia/Kolkata]",
+            "2026-11-11T12:00:00 Europe/London",
+            "2026-11-11T12:00+05:30",
+            "",
+        ] {
+            assert_eq!(errors_of("opens_at", json!(time)), ["opens_at"], "{time}");
+        }
+        assert_eq!(errors_of("opens_at", json!(1_794_378_600)), ["opens_at"]);
+        assert_eq!(
+            errors_of("closes_at", json!("2026-11-11T06:30:00Z")),
+            ["closes_at"]
+        );
+        assert!(errors_of("opens_at", json!("2026-11-11T06:30:00.5Z")).is_empty());
+    }
+
+    #[test]
+    fn numbers_keep_their_limits() {
+        for units in [
+            json!(0),
+            json!(-1),
+            json!(1.5),
+            json!(1.0),
+            json!("1"),
+            json!(null),
+            json!(10_000_000),
+            json!(4_294_967_301u64),
+            json!(9_007_199_254_740_993u64),
+        ] {
+            assert_eq!(errors_of("units", units.clone()), ["units"], "{units}");
+        }
+        for limit in [
+            json!(-5),
+            json!(0),
+            json!(1.5),
+            json!(true),
+            json!(4_294_967_297u64),
+        ] {
+            assert_eq!(
+                errors_of("limit_per_customer", limit.clone()),
+                ["limit_per_customer"],
+                "{limit}"
+            );
+        }
+        for amount in [
+            json!(0),
+            json!("100.50"),
+            json!(19.99),
+            json!(9_007_199_254_740_993u64),
+        ] {
+            let price = json!({"amount": amount, "currency": "JPY"});
+            assert_eq!(errors_of("price", price), ["price.amount"], "{amount}");
+        }
+        assert_eq!(errors_of("buckets", json!(39)), ["buckets"]);
+        assert_eq!(errors_of("buckets", json!(10_000)), ["buckets"]);
+        assert_eq!(errors_of("pay_window_s", json!(0)), ["pay_window_s"]);
+        assert_eq!(
+            errors_of("pay_window_s", json!(1_000_000_000)),
+            ["pay_window_s"]
+        );
+        assert_eq!(errors_of("name", json!("x".repeat(1_000_000))), ["name"]);
+        assert_eq!(errors_of("mode", json!("lottery")), ["mode"]);
+        assert_eq!(errors_of("race_rate_per_s", json!(5)), ["race_rate_per_s"]);
+    }
+
+    #[test]
+    fn a_deadline_is_elapsed_time_across_a_clock_change() {
+        let mut members = phone();
+        members.insert("opens_at".into(), json!("2026-10-25T01:58:00+01:00"));
+        let sale = Sale::new(
+            "s".parse().unwrap(),
+            SaleConfig::read(members).unwrap(),
+            String::new(),
+        );
+        let now = sale.config.opens_at.at;
+        assert_eq!((sale.pay_by(now) - now).as_secs(), 600);
+    }
+}
