@@ -1,19 +1,56 @@
-//! The claim function.
+//! The claim function: one yes or no, straight away.
+//!
+//! One script on the shopper's home bucket decides, one replica acknowledges,
+//! one message is stored; then the shopper hears yes. Nothing here writes to
+//! the ledger on that way, and nothing here remembers that a sale is sold out:
+//! the gates are asked each time.
+
+mod admission;
+mod claim;
+mod existing;
+mod gates;
+mod view;
 
 use api::{Call, HttpFunction, Problem, Reply};
-use runtime::Environment;
+use gate::Gate;
+use ledger::{Ledger, SaleCache};
+use queue::Queue;
+use runtime::{Clock, Environment};
+use token::{Keys, Signer};
 
 /// The claim function.
 #[derive(Debug)]
-pub struct ClaimFunction;
+pub struct ClaimFunction {
+    clock: Clock,
+    gate: Gate,
+    gates: gates::GatesCache,
+    keys: Keys,
+    ledger: Ledger,
+    queue: Queue,
+    sales: SaleCache,
+    signer: Signer,
+}
 
 impl HttpFunction for ClaimFunction {
-    async fn start(_environment: &Environment) -> anyhow::Result<Self> {
-        Ok(Self)
+    async fn start(environment: &Environment) -> anyhow::Result<Self> {
+        let ledger = Ledger::connect(environment)?;
+        Ok(Self {
+            clock: environment.clock,
+            gate: Gate::connect(environment)?,
+            gates: gates::GatesCache::default(),
+            keys: Keys::load(&environment.settings)?,
+            sales: SaleCache::new(ledger.clone(), environment.clock),
+            queue: Queue::connect(environment)?,
+            signer: Signer::load(&environment.settings)?,
+            ledger,
+        })
     }
 
     async fn handle(&self, call: Call) -> Result<Reply, Problem> {
         match call.route() {
+            "POST /v1/sales/{sale}/claims" => self.create(&call).await,
+            "GET /v1/claims/{claim}" => self.read(&call).await,
+            "DELETE /v1/claims/{claim}" => self.give_back(&call).await,
             _ => Err(Problem::not_found()),
         }
     }

@@ -1,24 +1,136 @@
-//! The controller function.
+//! The controller: opens a sale by the server's clock, counts the draw, sets
+//! the threshold and raises it while units are left, says "all claimed" and
+//! "sold out", and closes what is over.
+//!
+//! It decides nothing itself: [`domain::admission::step`] does, from what the
+//! gates show. The sale's version lets one of any number of controllers write.
 
-use runtime::{Environment, EventFunction, Invocation};
+mod look;
+
+use std::time::Duration;
+
+use domain::sale::SaleState;
+use domain::{Sale, SaleId, admission};
+use gate::Gate;
+use jiff::{SignedDuration, Timestamp};
+use ledger::sales::Round;
+use ledger::{Error, Ledger};
+use runtime::{Clock, Environment, EventFunction, Invocation};
+
+/// Looks at live sales this often. Returned units are offered within the two
+/// seconds of the promise: at most this, the sweeper's interval, and the time
+/// that both take.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Looks this often around the opening.
+const INTERVAL_OPENING: Duration = Duration::from_millis(250);
+
+/// A sale is watched from so long before its opening.
+const NEAR: SignedDuration = SignedDuration::from_secs(120);
+
+/// A run ends so long before Lambda would end it.
+const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The controller function.
 #[derive(Debug)]
-pub struct ControllerFunction;
+pub struct ControllerFunction {
+    clock: Clock,
+    gate: Gate,
+    ledger: Ledger,
+}
 
 impl EventFunction for ControllerFunction {
     type Event = serde_json::Value;
-    type Answer = serde_json::Value;
+    type Answer = ();
 
-    async fn start(_environment: &Environment) -> anyhow::Result<Self> {
-        Ok(Self)
+    async fn start(environment: &Environment) -> anyhow::Result<Self> {
+        Ok(Self {
+            clock: environment.clock,
+            gate: Gate::connect(environment)?,
+            ledger: Ledger::connect(environment)?,
+        })
     }
 
-    async fn handle(
-        &self,
-        _event: Self::Event,
-        _invocation: Invocation,
-    ) -> anyhow::Result<Self::Answer> {
-        Ok(serde_json::Value::Null)
+    async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
+        let end = invocation.deadline - MARGIN;
+        while self.clock.now() < end {
+            let Some(pause) = self.tick().await? else {
+                break;
+            };
+            tokio::time::sleep(pause).await;
+        }
+        Ok(())
+    }
+}
+
+impl ControllerFunction {
+    /// Looks at every sale that is near or live once. How long to wait for
+    /// the next look; `None` if there is nothing to watch.
+    ///
+    /// # Errors
+    /// The list of sales can't be read.
+    pub async fn tick(&self) -> Result<Option<Duration>, Error> {
+        let mut pause = None;
+        for id in self.ledger.sales(true).await? {
+            match self.step(&id).await {
+                Ok(None) => {}
+                Ok(Some(next)) => {
+                    pause = Some(pause.map_or(next, |pause: Duration| pause.min(next)))
+                }
+                Err(error) => {
+                    tracing::warn!(sale = %id, %error, "a look at a sale failed");
+                    pause = pause.or(Some(INTERVAL));
+                }
+            }
+        }
+        Ok(pause)
+    }
+
+    async fn step(&self, id: &SaleId) -> Result<Option<Duration>, Error> {
+        let now = self.clock.now();
+        let Some(sale) = self.ledger.sale(id).await? else {
+            return Ok(None);
+        };
+        let opens_at = sale.config.opens_at.at;
+        if now < opens_at - NEAR || !sale.loaded {
+            return Ok(None);
+        }
+        let Some(gates) = self.ledger.gates(id).await? else {
+            return Ok(None);
+        };
+        let seen = self.look(&sale, &gates).await;
+        let next = admission::step(&sale, seen, now);
+        if next != sale {
+            self.publish(&sale, &next, now).await?;
+        }
+        if next.state == SaleState::Ended && seen.complete && seen.due == 0 {
+            self.ledger.close_sale(id).await?;
+            tracing::info!(sale = %id, "the sale is over and settled");
+        }
+        let opening = (opens_at - now).abs() < SignedDuration::from_secs(10);
+        Ok(Some(if opening { INTERVAL_OPENING } else { INTERVAL }))
+    }
+
+    /// Writes what the step came to; another controller may have been first.
+    async fn publish(&self, sale: &Sale, next: &Sale, now: Timestamp) -> Result<(), Error> {
+        let admission = next.admission;
+        let round = (admission.round > sale.admission.round).then_some(Round {
+            round: admission.round,
+            at: now,
+            threshold: admission.threshold,
+            admitted: admission.admitted,
+            offered: admission.offered,
+        });
+        match self.ledger.save_sale(next, round.as_ref()).await {
+            Ok(_) => {
+                tracing::info!(
+                    sale = %sale.id, state = ?next.state, round = admission.round,
+                    threshold = admission.threshold, free = next.free, "published"
+                );
+                Ok(())
+            }
+            Err(Error::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -1,24 +1,143 @@
-//! The order function.
+//! The order function: makes a bucket's yeses real, in their order, one
+//! transaction for a batch.
+//!
+//! What the ledger refuses is voided and the shopper learns why, before any
+//! money moves. A message that can't be read goes to the dead-letter queue by
+//! itself; a ledger that does not answer leaves the messages in the queue.
 
-use runtime::{Environment, EventFunction, Invocation};
+mod batch;
+mod pace;
+
+use std::collections::{BTreeMap, HashSet};
+
+use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use domain::{BucketId, SaleId};
+use gate::Gate;
+use ledger::{Ledger, sales::Gates};
+use queue::{ClaimCreated, Message, Queue};
+use runtime::{Clock, Environment, EventFunction, Invocation};
 
 /// The order function.
 #[derive(Debug)]
-pub struct OrderFunction;
+pub struct OrderFunction {
+    clock: Clock,
+    dead_letters: Queue,
+    gate: Gate,
+    ledger: Ledger,
+    pace: pace::Pace,
+    gates: tokio::sync::Mutex<BTreeMap<SaleId, Gates>>,
+}
+
+/// A message that could be read.
+#[derive(Debug)]
+struct Received {
+    message_id: String,
+    claim: ClaimCreated,
+}
 
 impl EventFunction for OrderFunction {
-    type Event = aws_lambda_events::event::sqs::SqsEvent;
-    type Answer = aws_lambda_events::event::sqs::SqsBatchResponse;
+    type Event = SqsEvent;
+    type Answer = SqsBatchResponse;
 
-    async fn start(_environment: &Environment) -> anyhow::Result<Self> {
-        Ok(Self)
+    async fn start(environment: &Environment) -> anyhow::Result<Self> {
+        Ok(Self {
+            clock: environment.clock,
+            dead_letters: Queue::dead_letters(environment)?,
+            gate: Gate::connect(environment)?,
+            ledger: Ledger::connect(environment)?,
+            pace: pace::Pace::load(&environment.settings)?,
+            gates: tokio::sync::Mutex::default(),
+        })
     }
 
     async fn handle(
         &self,
-        _event: Self::Event,
-        _invocation: Invocation,
-    ) -> anyhow::Result<Self::Answer> {
-        Ok(aws_lambda_events::event::sqs::SqsBatchResponse::default())
+        event: SqsEvent,
+        invocation: Invocation,
+    ) -> anyhow::Result<SqsBatchResponse> {
+        let begun = tokio::time::Instant::now();
+        let count = event.records.len();
+        let (groups, unreadable) = sort(event.records);
+        let mut failed = self.set_apart(unreadable).await;
+        for ((sale, bucket), messages) in groups {
+            if let Err(error) = self.write(&sale, bucket, &messages).await {
+                tracing::error!(
+                    request_id = invocation.request_id, %sale, %bucket, %error,
+                    messages = messages.len(), "orders were not written; the queue keeps them"
+                );
+                failed.extend(messages.into_iter().map(|message| message.message_id));
+            }
+        }
+        self.pace.keep(begun, count).await;
+        tracing::info!(
+            request_id = invocation.request_id,
+            messages = count,
+            failed = failed.len(),
+            "batch handled"
+        );
+        Ok(answer(failed))
     }
+}
+
+impl OrderFunction {
+    /// Moves messages that nobody can read to the dead-letter queue. Failing
+    /// them would do that too, but only after all receives, and until then
+    /// their bucket's group would wait behind them.
+    async fn set_apart(&self, unreadable: Vec<(String, String)>) -> HashSet<String> {
+        let mut failed = HashSet::new();
+        for (message_id, body) in unreadable {
+            if let Err(error) = self.dead_letters.send_raw(&message_id, &body).await {
+                tracing::error!(message_id, %error, "an unreadable message stays in the queue");
+                failed.insert(message_id);
+            }
+        }
+        failed
+    }
+}
+
+/// Messages by bucket.
+type Groups = BTreeMap<(SaleId, BucketId), Vec<Received>>;
+
+/// Sorts messages by bucket, each bucket's in their order, and sets apart
+/// those that can't be read: message id and body.
+fn sort(records: Vec<SqsMessage>) -> (Groups, Vec<(String, String)>) {
+    let mut groups = Groups::new();
+    let mut unreadable = Vec::new();
+    for record in records {
+        let message_id = record.message_id.unwrap_or_default();
+        let body = record.body.unwrap_or_default();
+        match serde_json::from_str(&body) {
+            Ok(Message::ClaimCreated(claim)) => {
+                let group = (claim.claim.sale().clone(), claim.claim.bucket());
+                groups
+                    .entry(group)
+                    .or_default()
+                    .push(Received { message_id, claim });
+            }
+            Err(error) => {
+                // The body may name a shopper; where and what is enough.
+                tracing::error!(message_id, line = error.line(), column = error.column(),
+                    category = ?error.classify(), "a message can't be read");
+                unreadable.push((message_id, body));
+            }
+        }
+    }
+    (groups, unreadable)
+}
+
+/// Message ids, not receipt handles: a list of another shape would fail, or
+/// delete, the whole batch.
+fn answer(failed: HashSet<String>) -> SqsBatchResponse {
+    let mut answer = SqsBatchResponse::default();
+    let mut failed: Vec<_> = failed.into_iter().collect();
+    failed.sort();
+    answer.batch_item_failures = failed
+        .into_iter()
+        .map(|id| {
+            let mut failure = BatchItemFailure::default();
+            failure.item_identifier = id;
+            failure
+        })
+        .collect();
+    answer
 }

@@ -1,20 +1,56 @@
-//! The status function.
+//! The status function: what everyone may know about a sale. The CDN keeps the
+//! answers, so each one is read from the ledger.
 
-use api::{Call, HttpFunction, Problem, Reply};
-use runtime::Environment;
+mod view;
+
+use api::{Cache, Call, HttpFunction, Problem, Reply};
+use domain::Sale;
+use ledger::Ledger;
+use runtime::{Clock, Environment};
+
+pub use view::{SaleView, StatusView, Stock, sale_view, view};
+
+/// How long a sale's public object may be kept: nothing in it changes by the
+/// minute.
+const SALE_AGE_S: u32 = 60;
+
+/// How long its status may be kept.
+const STATUS_AGE_S: u32 = 1;
 
 /// The status function.
 #[derive(Debug)]
-pub struct StatusFunction;
+pub struct StatusFunction {
+    ledger: Ledger,
+    clock: Clock,
+}
 
 impl HttpFunction for StatusFunction {
-    async fn start(_environment: &Environment) -> anyhow::Result<Self> {
-        Ok(Self)
+    async fn start(environment: &Environment) -> anyhow::Result<Self> {
+        Ok(Self {
+            ledger: Ledger::connect(environment)?,
+            clock: environment.clock,
+        })
     }
 
     async fn handle(&self, call: Call) -> Result<Reply, Problem> {
         match call.route() {
+            "GET /v1/sales/{sale}" => {
+                let sale = self.sale(&call).await?;
+                Ok(Reply::ok(&sale_view(&sale))?.cached(Cache::Public(SALE_AGE_S)))
+            }
+            "GET /v1/sales/{sale}/status" => {
+                let sale = self.sale(&call).await?;
+                let view = view(&sale, self.clock.now());
+                Ok(Reply::ok(&view)?.cached(Cache::Public(STATUS_AGE_S)))
+            }
             _ => Err(Problem::not_found()),
         }
+    }
+}
+
+impl StatusFunction {
+    async fn sale(&self, call: &Call) -> Result<Sale, Problem> {
+        let sale = self.ledger.sale_recent(&call.sale()?).await?;
+        sale.ok_or_else(Problem::not_found)
     }
 }

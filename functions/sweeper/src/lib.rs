@@ -1,24 +1,78 @@
-//! The sweeper function.
+//! The sweeper: ends holds whose time is over, gives their units back, pays
+//! refunds that are owed, and compares gates with the ledger.
+//!
+//! Any number of sweepers may run at once: every end of a hold is one
+//! conditional transaction in the ledger, and at the gate only who removes the
+//! deadline gives units back. A stop between the two is found by the next
+//! sweep, which sees a deadline whose order has ended.
 
-use runtime::{Environment, EventFunction, Invocation};
+mod bucket;
+mod compare;
+mod watch;
+
+use std::time::Duration;
+
+use domain::slot::GateAddress;
+use domain::{BucketId, SaleId};
+use gate::Gate;
+use jiff::SignedDuration;
+use ledger::Ledger;
+use payment::Cashier;
+use runtime::{Clock, Environment, EventFunction, Invocation};
+
+/// Deadlines are looked at this often. With the controller's interval and the
+/// time that both take, a unit is offered again within two seconds of its
+/// deadline.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Every so many sweeps, refunds are asked for again and counters compared.
+const UPKEEP_EVERY: u32 = 10;
+
+/// A run ends so long before Lambda would end it.
+const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The sweeper function.
 #[derive(Debug)]
-pub struct SweeperFunction;
+pub struct SweeperFunction {
+    cashier: Cashier,
+    clock: Clock,
+    gate: Gate,
+    ledger: Ledger,
+}
+
+/// One bucket of a sale that is looked after.
+#[derive(Debug, Clone)]
+struct Watched {
+    sale: SaleId,
+    bucket: BucketId,
+    address: GateAddress,
+}
 
 impl EventFunction for SweeperFunction {
     type Event = serde_json::Value;
-    type Answer = serde_json::Value;
+    type Answer = ();
 
-    async fn start(_environment: &Environment) -> anyhow::Result<Self> {
-        Ok(Self)
+    async fn start(environment: &Environment) -> anyhow::Result<Self> {
+        let ledger = Ledger::connect(environment)?;
+        Ok(Self {
+            cashier: Cashier::connect(environment, &ledger)?,
+            clock: environment.clock,
+            gate: Gate::connect(environment)?,
+            ledger,
+        })
     }
 
-    async fn handle(
-        &self,
-        _event: Self::Event,
-        _invocation: Invocation,
-    ) -> anyhow::Result<Self::Answer> {
-        Ok(serde_json::Value::Null)
+    async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
+        let end = invocation.deadline - MARGIN;
+        let mut sweeps = 0u32;
+        while self.clock.now() < end {
+            let begun = tokio::time::Instant::now();
+            if !self.sweep(sweeps.is_multiple_of(UPKEEP_EVERY)).await? {
+                break;
+            }
+            sweeps += 1;
+            tokio::time::sleep_until(begun + INTERVAL).await;
+        }
+        Ok(())
     }
 }

@@ -1,1 +1,169 @@
-fn main() {}
+//! `local up` runs the whole system on one machine; `local routes` lists what
+//! the template says.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use local::template::{Access, Template};
+use local::{Options, System};
+use runtime::Settings;
+
+/// A flash sale on one machine, nothing in the cloud.
+#[derive(Parser)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Runs everything until Ctrl-C.
+    Up(Up),
+    /// Lists the routes, queues and schedules of the template.
+    Routes {
+        /// The template; the workspace's own if none is named.
+        #[arg(long)]
+        template: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct Up {
+    /// Port of the API on 127.0.0.1; 0 for a free one.
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+    /// The template; the workspace's own if none is named.
+    #[arg(long)]
+    template: Option<PathBuf>,
+    /// Value of a parameter of the template, as Name=value; may be repeated.
+    #[arg(long = "parameter", value_parser = pair)]
+    parameters: Vec<(String, String)>,
+    /// Redis or Valkey program, if not the first one on the path.
+    #[arg(long)]
+    gate_program: Option<String>,
+    /// Primaries of the gates' cluster.
+    #[arg(long, default_value_t = 1)]
+    primaries: usize,
+    /// Replicas of each primary.
+    #[arg(long, default_value_t = 1)]
+    replicas: usize,
+    /// How often scheduled functions are started, in ms.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    schedule_every_ms: u64,
+    /// Environments of a function for which the template reserves none.
+    #[arg(long, default_value_t = 100)]
+    environments_max: usize,
+    /// Log level: error, warn, info, debug.
+    #[arg(long, default_value = "warn")]
+    log: String,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write Name=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    match Command::parse().action {
+        Action::Up(up) => run(up).await,
+        Action::Routes { template } => {
+            let path = template.unwrap_or_else(local::own_template);
+            print_routes(&local::read_template(&path)?);
+            Ok(())
+        }
+    }
+}
+
+async fn run(up: Up) -> anyhow::Result<()> {
+    let level = ("AWS_LAMBDA_LOG_LEVEL".to_owned(), up.log);
+    runtime::init_telemetry(&Settings::from_iter([level]));
+    let options = Options {
+        port: up.port,
+        template: up.template,
+        parameters: up.parameters.into_iter().collect(),
+        gate_program: up.gate_program,
+        primaries: up.primaries,
+        replicas: up.replicas,
+        schedule_every: Duration::from_millis(up.schedule_every_ms),
+        environments_max: up.environments_max,
+        ..Options::default()
+    };
+    let mut system = System::start(options).await?;
+    print_welcome(&system);
+    tokio::signal::ctrl_c()
+        .await
+        .context("Ctrl-C can't be waited for")?;
+    println!("\nStopping.");
+    system.stop().await;
+    Ok(())
+}
+
+fn print_routes(template: &Template) {
+    for route in &template.routes {
+        let access = match &route.access {
+            Access::Public => "public".to_owned(),
+            Access::Token { scopes } if scopes.is_empty() => "session".to_owned(),
+            Access::Token { scopes } => scopes.join(" or "),
+        };
+        let key = route.key();
+        println!("{key:<52} {:<18} {access}", route.function);
+    }
+    for event in &template.queue_events {
+        println!("{:<52} {:<18} queue", event.queue, event.function);
+    }
+    for schedule in &template.schedules {
+        let every = format!("every {} s", schedule.every.as_secs());
+        println!("{every:<52} {:<18} schedule", schedule.function);
+    }
+    for resource in &template.not_run {
+        println!("not run locally: {resource}");
+    }
+}
+
+fn print_welcome(system: &System) {
+    let base = system.base_url();
+    println!(
+        r#"The sale is at {base}
+  gates     {gate}
+  DynamoDB  {dynamodb}
+  SQS       {sqs}
+
+To try, in this order, in another terminal (needs jq):
+
+  API={base}
+  token() {{ curl -s $API/_dev/token -d "$1" | jq -r .access_token; }}
+  ADMIN=$(token '{{"sub":"merchant","scope":"sales.admin"}}')
+  ADA=$(token '{{"sub":"ada"}}')
+  SALE=phone-$(date +%s)
+  json() {{ curl -s -H "content-type: application/json" "$@" | jq .; }}
+
+  # a sale that opens in ten seconds
+  jq --arg sale $SALE --arg opens $(date -u -d '+10 seconds' +%FT%TZ) \
+    '.sale = $sale | .opens_at = $opens' events/sale.json > /tmp/sale.json
+  json -H "authorization: Bearer $ADMIN" $API/v1/admin/sales -d @/tmp/sale.json
+  json -H "authorization: Bearer $ADMIN" -X POST $API/v1/admin/sales/$SALE/load
+
+  # a pass, with what the store attests about the shopper
+  ATT=$(curl -s $API/_dev/attestation -d "{{\"sub\":\"ada\",\"sale\":\"$SALE\",\"phone\":\"+4915112345678\"}}" | jq -r .attestation)
+  PASS=$(curl -s -H "authorization: Bearer $ADA" $API/v1/sales/$SALE/passes -d "{{\"device\":\"d1\",\"attestation\":\"$ATT\"}}" | jq -r .pass)
+
+  # from the opening on: an entry, then the status until its ticket is below the threshold
+  ENTRY=$(curl -s -X POST -H "authorization: Bearer $ADA" -H "sale-pass: $PASS" $API/v1/sales/$SALE/entries | jq -r .entry_token)
+  json $API/v1/sales/$SALE/status
+
+  # a claim, its order, a payment that the sandbox confirms
+  CLAIM=$(curl -s -X POST -H "authorization: Bearer $ADA" -H "sale-pass: $PASS" -H "sale-entry: $ENTRY" -H "idempotency-key: 1" $API/v1/sales/$SALE/claims | jq -r .claim)
+  json -H "authorization: Bearer $ADA" $API/v1/orders/$CLAIM
+  INTENT=$(curl -s -X POST -H "authorization: Bearer $ADA" $API/v1/orders/$CLAIM/payments | jq -r .intent)
+  json -X POST $API/v1/sandbox/intents/$INTENT/confirm
+  json -H "authorization: Bearer $ADMIN" $API/v1/admin/sales/$SALE/report
+
+Ctrl-C ends it; nothing is kept."#,
+        gate = system.gate_url(),
+        dynamodb = system.dynamodb_url(),
+        sqs = system.sqs_url(),
+    );
+}

@@ -3,6 +3,8 @@
 
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::{BucketId, SaleId};
 
 /// Slots of a Redis cluster.
@@ -26,6 +28,34 @@ pub fn tag(sale: &SaleId, bucket: BucketId, owned: &[RangeInclusive<u16>]) -> St
         .map(|suffix| format!("{plain}.{suffix}"))
         .find(|tag| owned.iter().any(|range| range.contains(&slot(tag))))
         .unwrap_or(plain)
+}
+
+/// Where the gate of one bucket is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateAddress {
+    /// Hash tag of its keys.
+    pub tag: String,
+    /// Which life of the gate: part of its claim script's text.
+    pub epoch: u64,
+}
+
+/// The gates of a sale, by bucket number.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Gates {
+    /// One for each bucket.
+    pub addresses: Vec<GateAddress>,
+}
+
+impl Gates {
+    /// Every bucket with its address.
+    pub fn iter(&self) -> impl Iterator<Item = (BucketId, &GateAddress)> {
+        (0u16..).map(BucketId).zip(&self.addresses)
+    }
+
+    /// The address of one bucket.
+    pub fn of(&self, bucket: BucketId) -> Option<&GateAddress> {
+        self.addresses.get(usize::from(bucket.0))
+    }
 }
 
 #[cfg(test)]

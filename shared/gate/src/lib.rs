@@ -1,15 +1,25 @@
-//! The gate.
+//! The gates: counters in Redis or Valkey that say yes quickly.
+//!
+//! Each bucket has a hash and a sorted set under one hash tag, and one script
+//! that decides. A gate is a filter: the ledger has the last word.
+//!
+//! | module | what |
+//! |---|---|
+//! | `connection` | one bounded cluster connection per execution environment |
+//! | [`bucket`] | claim, mark, release, settle: one bucket |
+//! | [`sale`] | home bucket, overflow, "sold out": all buckets of a sale |
+//! | [`line`] | entries of the draw, places of late entries |
+//! | [`upkeep`] | loading, looking, due claims, comparison |
 
-/// What can go wrong at a gate.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The bucket's script is gone: frozen until it is recovered.
-    #[error("the bucket is frozen")]
-    Frozen,
-    /// The bucket's counter is missing: it was never loaded, or was lost.
-    #[error("the bucket is not loaded")]
-    NotReady,
-    /// The cluster does not answer.
-    #[error("the gate does not answer: {0}")]
-    Unavailable(String),
-}
+pub mod bucket;
+mod connection;
+mod error;
+pub mod line;
+pub mod sale;
+mod script;
+pub mod upkeep;
+
+pub use bucket::{Ask, Decision, Hold, Release};
+pub use connection::Gate;
+pub use error::Error;
+pub use sale::SaleGates;

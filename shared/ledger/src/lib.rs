@@ -1,15 +1,61 @@
-//! The ledger.
+//! The ledger: one DynamoDB table that has the last word.
+//!
+//! Whatever a gate says, a unit is only sold when a conditional write here
+//! says so. Every transition is one such write, and only those that
+//! [`domain::order::OrderStatus::may_become`] knows exist.
+//!
+//! | module | rows |
+//! |---|---|
+//! | [`key`] | names of all rows |
+//! | `table` | reads, conditional writes, transactions and how they fail |
+//! | [`sales`] | sales, their secrets, gates and rounds |
+//! | [`orders`] | buckets, orders, what a customer holds |
+//! | [`payments`] | intents, webhook events, refunds |
+//! | [`passes`] | passes and shared identities |
+//! | [`SaleCache`] | sales and gates as they were at most a second ago |
 
-/// What can go wrong at the ledger.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It does not answer, is throttled, or another write was in the way.
-    #[error("the ledger does not answer: {0}")]
-    Unavailable(String),
-    /// A condition did not hold: someone else changed the row.
-    #[error("the row was changed by another write")]
-    Conflict,
-    /// A row can't be read, or a request is not valid: a fault of ours.
-    #[error("the ledger is broken: {0}")]
-    Broken(String),
+mod cache;
+mod error;
+pub mod key;
+pub mod orders;
+pub mod passes;
+pub mod payments;
+pub mod sales;
+mod table;
+
+pub use cache::SaleCache;
+pub use error::Error;
+pub use table::{Item, Reason, Table, Transaction};
+
+use aws_sdk_dynamodb::Client;
+use runtime::Environment;
+
+/// The ledger of all sales.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    table: Table,
+}
+
+impl Ledger {
+    /// Connects to the table that `TABLE_NAME` names.
+    ///
+    /// # Errors
+    /// The variable is not set.
+    pub fn connect(environment: &Environment) -> anyhow::Result<Self> {
+        let settings = &environment.settings;
+        let mut config = aws_sdk_dynamodb::config::Builder::from(&environment.aws);
+        if let Some(url) = settings.get("AWS_ENDPOINT_URL_DYNAMODB") {
+            config = config.endpoint_url(url);
+        }
+        let table = Table::new(
+            Client::from_conf(config.build()),
+            settings.require("TABLE_NAME")?,
+        );
+        Ok(Self { table })
+    }
+
+    /// The table itself, for rows that another crate owns.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
 }

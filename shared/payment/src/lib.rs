@@ -1,6 +1,44 @@
-//! Payment.
+//! Payment: the provider behind a small trait, and the rules of money.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`provider`] | what a provider must be able to do; made for Stripe |
+//! | [`signature`] | signed webhooks: who sent these bytes, and when |
+//! | [`event`] | what a verified webhook says |
+//! | [`sandbox`] | a provider for local runs and rehearsals |
+//! | [`cashier`] | the rules: begin, apply an event, close an intent, refund |
+//!
+//! The promise: every captured payment belongs to a `PAID` order, or goes
+//! back exactly once.
 
-/// The provider does not answer.
-#[derive(Debug, thiserror::Error)]
-#[error("the payment provider does not answer: {0}")]
-pub struct Error(pub String);
+pub mod cashier;
+pub mod event;
+pub mod provider;
+pub mod sandbox;
+pub mod signature;
+
+pub use cashier::{Applied, Begun, Cashier, IntentEnd, Refunds, Refusal};
+pub use event::{Event, EventKind};
+pub use provider::{
+    CancelOutcome, CreateIntent, Error, Intent, IntentStatus, Provider, ProviderPayment,
+    RefundOutcome, RefundRequest, WebhookError,
+};
+pub use sandbox::SandboxProvider;
+
+pub use async_trait::async_trait;
+
+use std::sync::Arc;
+
+use ledger::Ledger;
+use runtime::Environment;
+
+/// The provider that `PAYMENT_PROVIDER` names.
+///
+/// # Errors
+/// There is no such provider, or it lacks a setting.
+pub fn provider(environment: &Environment, ledger: &Ledger) -> anyhow::Result<Arc<dyn Provider>> {
+    match environment.settings.require("PAYMENT_PROVIDER")? {
+        sandbox::NAME => Ok(Arc::new(SandboxProvider::connect(environment, ledger)?)),
+        other => anyhow::bail!("PAYMENT_PROVIDER is {other:?}; there is only \"sandbox\""),
+    }
+}

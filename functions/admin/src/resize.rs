@@ -1,0 +1,121 @@
+//! Changing the units of a live sale. The gate gives units up before the
+//! ledger does, and gets them after the ledger has: a stop in between sells
+//! less for a while, never more, and the comparison of the sweeper mends it.
+
+use api::{Code, Problem};
+use domain::bucket::UNITS_PER_BUCKET_MAX;
+use domain::slot::Gates;
+use domain::{BucketId, Sale};
+
+use crate::AdminFunction;
+
+impl AdminFunction {
+    pub(crate) async fn resize(&self, sale: &Sale, units: u32) -> Result<Sale, Problem> {
+        let gates = self
+            .ledger
+            .gates(&sale.id)
+            .await?
+            .ok_or_else(|| Problem::new(Code::Frozen))?;
+        let before = sale.config.units;
+        if units < before {
+            self.shrink(sale, &gates, before - units).await?;
+        } else if units > before {
+            self.grow(sale, &gates, units - before).await?;
+        }
+        self.change_sale(&sale.id, |now| {
+            if now.config.units != before && now.config.units != units {
+                return Err(Problem::new(Code::Conflict));
+            }
+            now.config.units = units;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes free units out, bucket by bucket; all of them or none.
+    async fn shrink(&self, sale: &Sale, gates: &Gates, units: u32) -> Result<(), Problem> {
+        let mut taken = Vec::new();
+        let mut missing = units;
+        for (bucket, address) in gates.iter() {
+            if missing == 0 {
+                break;
+            }
+            let here = self.gate.take(&address.tag, missing).await?;
+            if here > 0 {
+                taken.push((bucket, address, here));
+                missing -= here;
+            }
+        }
+        if missing > 0 {
+            for (_, address, here) in taken {
+                self.gate.put(&address.tag, here).await?;
+            }
+            return Err(Problem::new(Code::UnitsInUse).detail(format!(
+                "At least {} units are held or sold.",
+                sale.config.units - units + missing
+            )));
+        }
+        for (bucket, _, here) in taken {
+            self.ledger
+                .resize_bucket(&sale.id, bucket, -i64::from(here))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Puts units in where there is most room, as evenly as may be.
+    async fn grow(&self, sale: &Sale, gates: &Gates, units: u32) -> Result<(), Problem> {
+        let mut capacities = Vec::new();
+        for (bucket, _) in gates.iter() {
+            let row = self
+                .ledger
+                .bucket(&sale.id, bucket)
+                .await?
+                .ok_or_else(Problem::not_found)?;
+            capacities.push(row.capacity);
+        }
+        for (n, more) in spread(&capacities, units)?.into_iter().enumerate() {
+            let bucket = BucketId(n as u16);
+            if let Some(address) = gates.of(bucket).filter(|_| more > 0) {
+                self.ledger
+                    .resize_bucket(&sale.id, bucket, i64::from(more))
+                    .await?;
+                self.gate.put(&address.tag, more).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many units each bucket gets.
+fn spread(capacities: &[u32], units: u32) -> Result<Vec<u32>, Problem> {
+    let mut added = vec![0; capacities.len()];
+    for _ in 0..units {
+        let smallest = (0..capacities.len()).min_by_key(|&n| capacities[n] + added[n]);
+        match smallest.filter(|&n| capacities[n] + added[n] < UNITS_PER_BUCKET_MAX) {
+            Some(n) => added[n] += 1,
+            None => {
+                return Err(Problem::field(
+                    "units",
+                    format_args!(
+                        "must be at most {} while the sale has {} buckets",
+                        UNITS_PER_BUCKET_MAX * capacities.len() as u32,
+                        capacities.len()
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(added)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_go_where_there_is_room() {
+        assert_eq!(spread(&[3, 1, 2], 3).unwrap(), [0, 2, 1]);
+        assert_eq!(spread(&[250, 249], 2).unwrap_err().errors[0].field, "units");
+    }
+}

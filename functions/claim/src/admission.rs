@@ -1,0 +1,143 @@
+//! Who may ask: the sale is open, the pass is theirs, the ticket is admitted.
+
+use std::sync::Arc;
+
+use api::{Call, Code, Problem};
+use domain::draw::{Ticket, arrival};
+use domain::{PassId, Sale, SaleId, ShopperId};
+use jiff::Timestamp;
+use token::EntryClaims;
+
+use crate::ClaimFunction;
+
+/// A shopper in front of the gates.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    pub(crate) sale: Arc<Sale>,
+    pub(crate) shopper: ShopperId,
+    pub(crate) pass: PassId,
+    /// Their place in line; none in a race that is still on.
+    pub(crate) ticket: Option<Ticket>,
+}
+
+impl ClaimFunction {
+    /// Lets a shopper through to the gates, or says why not.
+    pub(crate) async fn admit(&self, call: &Call, now: Timestamp) -> Result<Visitor, Problem> {
+        let id: SaleId = call.sale()?;
+        let shopper = call.shopper()?;
+        let sale = self.sales.get(&id).await?.ok_or_else(Problem::not_found)?;
+        if !sale.has_opened(now) {
+            return Err(
+                Problem::new(Code::NotOpen).member("opens_at", sale.config.opens_at.to_string())
+            );
+        }
+        let pass = self
+            .keys
+            .pass_of(call.header("sale-pass"), &id, &shopper, now)
+            .map_err(|_| Problem::new(Code::InvalidPass))?
+            .pass_id;
+        if sale.has_ended(now) {
+            return Err(Problem::new(Code::Ended));
+        }
+        if sale.switches.paused {
+            return Err(Problem::new(Code::Paused).retry_after(5));
+        }
+        let entry = match call.header("sale-entry") {
+            None => None,
+            header => Some(
+                self.keys
+                    .entry_of(header, &id, &shopper, &pass, now)
+                    .map_err(|_| Problem::new(Code::InvalidEntry))?,
+            ),
+        };
+        let mut visitor = Visitor {
+            sale,
+            shopper,
+            pass,
+            ticket: entry.map(|e: EntryClaims| e.ticket),
+        };
+        if visitor.sale.switches.force_sold_out || visitor.sale.switches.waitlist_only {
+            return Err(self.sold_out(&visitor, now).await?);
+        }
+        let line = visitor.sale.config.is_draw() || visitor.sale.admission.waitlist_open;
+        match visitor.ticket {
+            _ if !line => Ok(visitor),
+            Some(ticket) => {
+                if !ticket.is_admitted(visitor.sale.admission.threshold) {
+                    // A page may know a newer threshold than this instance.
+                    if let Some(sale) = self.sales.refresh(&id).await? {
+                        visitor.sale = sale;
+                    }
+                }
+                let admission = &visitor.sale.admission;
+                if ticket.is_admitted(admission.threshold) {
+                    return Ok(visitor);
+                }
+                let mut problem = Problem::new(Code::NotAdmitted)
+                    .member("ticket", ticket.0)
+                    .member("threshold", admission.threshold);
+                if let Some(position) = admission.position(ticket) {
+                    problem = problem.member("position", position);
+                }
+                Err(problem)
+            }
+            // A draw is entered first; a race that is over has a line behind.
+            None if visitor.sale.config.is_draw() => Err(Problem::new(Code::InvalidEntry)),
+            None => Err(self.sold_out(&visitor, now).await?),
+        }
+    }
+
+    /// "Sold out", with the shopper's place among those who wait. In a race
+    /// that is where the shopper gets a place in line at all.
+    pub(crate) async fn sold_out(
+        &self,
+        visitor: &Visitor,
+        now: Timestamp,
+    ) -> Result<Problem, Problem> {
+        let sale = &visitor.sale;
+        let mut admission = sale.admission;
+        let mut problem = Problem::new(Code::SoldOut);
+        let ticket = match visitor.ticket {
+            Some(ticket) => ticket,
+            None => {
+                let gates = self
+                    .sales
+                    .gates(&sale.id)
+                    .await?
+                    .ok_or_else(Problem::not_found)?;
+                let home = domain::bucket::home(&visitor.shopper, sale.config.buckets);
+                let address = gates.of(home).ok_or_else(Problem::not_found)?;
+                let local = self.gate.arrive(&address.tag, &visitor.pass).await?;
+                // A race has no draw to be counted: its scale is its units.
+                admission.scale = admission.scale.max(u64::from(sale.config.units));
+                let place = arrival(local, home, sale.config.buckets);
+                let ticket = Ticket::late(place, admission.scale);
+                let closes_at = sale.config.closes_at.at;
+                let token = self
+                    .signer
+                    .entry(
+                        &sale.id,
+                        &visitor.shopper,
+                        &visitor.pass,
+                        ticket,
+                        closes_at,
+                        now,
+                    )
+                    .map_err(|error| Problem::new(Code::Internal).because(error))?;
+                problem = problem
+                    .member("entry_token", token)
+                    .member("ticket", ticket.0);
+                ticket
+            }
+        };
+        let units = if sale.config.is_draw() {
+            sale.config.units
+        } else {
+            0
+        };
+        Ok(match admission.waitlist_position(ticket, units) {
+            Some(position) => problem.member("waitlist_position", position),
+            None => problem.member("waitlist_position", serde_json::Value::Null),
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! `POST /v1/sales/{sale}/claims`.
+
+use api::{Call, Code, Problem, Reply};
+use domain::IdempotencyKey;
+use domain::order::ClaimStatus;
+use domain::sale::Mode;
+use gate::sale::Request;
+use gate::{Decision, Hold, SaleGates};
+use jiff::Timestamp;
+use lambda_http::http::StatusCode;
+use queue::{ClaimCreated, Message};
+
+use crate::ClaimFunction;
+use crate::admission::Visitor;
+use crate::view;
+
+impl ClaimFunction {
+    pub(crate) async fn create(&self, call: &Call) -> Result<Reply, Problem> {
+        let now = self.clock.now();
+        let key = idempotency_key(call)?;
+        let mut fields = call.fields()?;
+        let visitor = self.admit(call, now).await?;
+        let sale = &visitor.sale;
+        let limit = sale.config.limit_per_customer;
+        let quantity = if fields.has("quantity") {
+            fields.integer("quantity", 1..=u64::from(limit))
+        } else {
+            Some(1)
+        };
+        fields.finish().map_err(Problem::fields)?;
+        let quantity = quantity.unwrap_or(1) as u32;
+
+        let addresses = self.sales.gates(&sale.id).await?;
+        let addresses = addresses.ok_or_else(|| Problem::new(Code::Frozen))?;
+        let gates = self.gates.prepare(&self.gate, &sale.id, &addresses);
+        let rate_per_s = match sale.config.mode {
+            Mode::Race { race_rate_per_s } => {
+                Some(race_rate_per_s.div_ceil(u32::from(sale.config.buckets)))
+            }
+            Mode::Draw { .. } => None,
+        };
+        let pay_by = sale.pay_by(now);
+        let request = Request {
+            shopper: &visitor.shopper,
+            key: &key,
+            quantity,
+            limit,
+            pay_by,
+            rate_per_s,
+        };
+        match gates.claim(&request).await? {
+            Decision::Claimed(hold) => {
+                let status = self.secure(&visitor, &gates, &hold, now).await?;
+                let code = match status {
+                    ClaimStatus::Confirming => StatusCode::ACCEPTED,
+                    _ => StatusCode::CREATED,
+                };
+                Reply::json(code, &view::held(sale, &hold, status))
+            }
+            Decision::Same(hold) if hold.quantity != quantity => {
+                Err(Problem::new(Code::IdempotencyKeyReused)
+                    .detail("The key was used for another quantity."))
+            }
+            Decision::Same(hold) => self.again(&visitor, &gates, hold, now).await,
+            Decision::Holds(hold, units) if units >= limit => {
+                self.again(&visitor, &gates, hold, now).await
+            }
+            Decision::Holds(_, units) => Err(Problem::new(Code::LimitReached)
+                .member("held", units)
+                .member("limit_per_customer", limit)),
+            Decision::Empty => Err(self.sold_out(&visitor, now).await?),
+            Decision::Busy => Err(Problem::new(Code::TooManyRequests)),
+        }
+    }
+
+    /// The same claim again: whatever the ledger knows of it by now. If it
+    /// knows nothing, the message may never have been stored: once more.
+    async fn again(
+        &self,
+        visitor: &Visitor,
+        gates: &SaleGates,
+        hold: Hold,
+        now: Timestamp,
+    ) -> Result<Reply, Problem> {
+        match self.ledger.order(&hold.claim).await? {
+            Some(order) => Reply::ok(&view::ordered(&visitor.sale, &order)),
+            None => {
+                let status = self.secure(visitor, gates, &hold, now).await?;
+                let code = match status {
+                    ClaimStatus::Confirming => StatusCode::ACCEPTED,
+                    _ => StatusCode::OK,
+                };
+                Reply::json(code, &view::held(&visitor.sale, &hold, status))
+            }
+        }
+    }
+
+    /// Makes a yes of the gate durable: one replica, then the queue. Not
+    /// acknowledged by a replica, it is queued all the same, but the shopper
+    /// is told that the ledger decides.
+    async fn secure(
+        &self,
+        visitor: &Visitor,
+        gates: &SaleGates,
+        hold: &Hold,
+        now: Timestamp,
+    ) -> Result<ClaimStatus, Problem> {
+        let bucket = gates
+            .bucket(hold.claim.bucket())
+            .ok_or_else(Problem::not_found)?;
+        let replicated = bucket.replicated().await.unwrap_or(false);
+        let config = &visitor.sale.config;
+        let money = config
+            .price
+            .times(hold.quantity)
+            .ok_or_else(|| Problem::new(Code::Internal).because("the amount exceeds its limit"))?;
+        let message = Message::ClaimCreated(ClaimCreated {
+            claim: hold.claim.clone(),
+            shopper: visitor.shopper.clone(),
+            quantity: hold.quantity,
+            money,
+            limit: config.limit_per_customer,
+            claimed_at: now,
+            pay_by: hold.pay_by,
+        });
+        self.queue.send(&message).await?;
+        if !replicated {
+            tracing::warn!(claim = %hold.claim, "no replica acknowledged");
+        }
+        Ok(if replicated {
+            ClaimStatus::Claimed
+        } else {
+            ClaimStatus::Confirming
+        })
+    }
+}
+
+fn idempotency_key(call: &Call) -> Result<IdempotencyKey, Problem> {
+    let Some(header) = call.header("idempotency-key") else {
+        return Err(Problem::new(Code::InvalidIdempotencyKey).detail("Idempotency-Key is required"));
+    };
+    header.parse().map_err(|error| {
+        Problem::new(Code::InvalidIdempotencyKey).detail(format!("Idempotency-Key {error}"))
+    })
+}

@@ -1,0 +1,108 @@
+//! `GET` and `DELETE /v1/claims/{claim}`: another's claim is not found.
+
+use std::sync::Arc;
+
+use api::{Call, Code, Problem, Reply};
+use domain::order::ClaimStatus;
+use domain::{ClaimId, OrderStatus, Sale, ShopperId};
+use gate::{Hold, Release};
+
+use crate::ClaimFunction;
+use crate::view;
+
+impl ClaimFunction {
+    pub(crate) async fn read(&self, call: &Call) -> Result<Reply, Problem> {
+        let (claim, shopper, sale) = self.named(call).await?;
+        match self.ledger.order(&claim).await? {
+            Some(order) if order.shopper == shopper => Reply::ok(&view::ordered(&sale, &order)),
+            Some(_) => Err(Problem::not_found()),
+            None => {
+                let hold = self.unordered(&claim, &shopper).await?;
+                Reply::ok(&view::held(&sale, &hold, ClaimStatus::Claimed))
+            }
+        }
+    }
+
+    /// Gives a hold back before it is paid. Doing it again changes nothing.
+    pub(crate) async fn give_back(&self, call: &Call) -> Result<Reply, Problem> {
+        let (claim, shopper, sale) = self.named(call).await?;
+        // Once more if the order changed between reading and writing.
+        for _ in 0..3 {
+            let Some(order) = self.ledger.order(&claim).await? else {
+                self.unordered(&claim, &shopper).await?;
+                return Err(Problem::new(Code::OrderNotReady));
+            };
+            if order.shopper != shopper {
+                return Err(Problem::not_found());
+            }
+            match order.status {
+                OrderStatus::Paying | OrderStatus::Paid => {
+                    return Err(Problem::new(Code::NotCancellable)
+                        .detail("A payment has begun or is complete."));
+                }
+                OrderStatus::PendingPayment => {
+                    let ended = self
+                        .ledger
+                        .release(
+                            claim.sale(),
+                            claim.bucket(),
+                            std::slice::from_ref(&order),
+                            OrderStatus::Cancelled,
+                            self.clock.now(),
+                        )
+                        .await?;
+                    if !ended.is_empty() {
+                        self.return_units(&claim).await;
+                    }
+                }
+                OrderStatus::Expired | OrderStatus::Cancelled | OrderStatus::Voided => {
+                    return Reply::ok(&view::ordered(&sale, &order));
+                }
+            }
+        }
+        Err(Problem::new(Code::Conflict))
+    }
+
+    /// The ledger has released the units; the gate follows. Should it fail,
+    /// the sweeper finds the deadline of a claim that is cancelled.
+    async fn return_units(&self, claim: &ClaimId) {
+        let tag = match self.sales.gates(claim.sale()).await {
+            Ok(gates) => gates.and_then(|gates| Some(gates.of(claim.bucket())?.tag.clone())),
+            Err(_) => None,
+        };
+        let Some(tag) = tag else { return };
+        if let Err(error) = self.gate.release(&tag, claim, Release::Lapsed).await {
+            tracing::warn!(%claim, %error, "units stay at the gate until the sweeper returns them");
+        }
+    }
+
+    async fn named(&self, call: &Call) -> Result<(ClaimId, ShopperId, Arc<Sale>), Problem> {
+        let claim: ClaimId = call.path("claim")?;
+        let shopper = call.shopper()?;
+        let sale = self
+            .sales
+            .get(claim.sale())
+            .await?
+            .ok_or_else(Problem::not_found)?;
+        Ok((claim, shopper, sale))
+    }
+
+    /// A claim that only the gate knows yet.
+    async fn unordered(&self, claim: &ClaimId, shopper: &ShopperId) -> Result<Hold, Problem> {
+        let gates = self
+            .sales
+            .gates(claim.sale())
+            .await?
+            .ok_or_else(Problem::not_found)?;
+        let address = gates.of(claim.bucket()).ok_or_else(Problem::not_found)?;
+        let hold = self
+            .gate
+            .hold(&address.tag, claim)
+            .await?
+            .ok_or_else(Problem::not_found)?;
+        if hold.claim != *claim || hold.shopper != *shopper {
+            return Err(Problem::not_found());
+        }
+        Ok(hold)
+    }
+}

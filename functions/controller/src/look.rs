@@ -1,0 +1,42 @@
+//! What the gates of a sale show, all buckets together.
+
+use domain::Sale;
+use domain::admission::Gates as Seen;
+use domain::draw::arrival;
+use domain::slot::Gates;
+use futures::future::join_all;
+
+use crate::ControllerFunction;
+
+impl ControllerFunction {
+    /// Adds up the views of all buckets. A bucket that does not answer makes
+    /// the sum incomplete, and then nothing is decided by it.
+    pub(crate) async fn look(&self, sale: &Sale, gates: &Gates) -> Seen {
+        let views = gates
+            .iter()
+            .map(|(bucket, address)| async move { (bucket, self.gate.look(&address.tag).await) });
+        let mut seen = Seen {
+            complete: true,
+            ..Seen::default()
+        };
+        for (bucket, view) in join_all(views).await {
+            match view {
+                Ok(view) => {
+                    seen.free += view.left;
+                    seen.taken += view.taken;
+                    seen.due += view.due;
+                    seen.entries += view.entries;
+                    if view.late > 0 {
+                        let place = arrival(view.late, bucket, sale.config.buckets);
+                        seen.late = seen.late.max(place);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(sale = %sale.id, %bucket, %error, "a bucket can't be seen");
+                    seen.complete = false;
+                }
+            }
+        }
+        seen
+    }
+}

@@ -1,0 +1,86 @@
+//! An order as its owner sees it, and its payment. One that does not exist
+//! and another's look the same.
+
+use api::{Call, Code, Problem, Reply};
+use domain::{Order, OrderId, OrderStatus};
+use ledger::payments::Refund;
+use payment::{Begun, Refusal};
+use serde_json::{Value, json};
+
+use crate::PaymentFunction;
+
+impl PaymentFunction {
+    pub(crate) async fn read_order(&self, call: &Call) -> Result<Reply, Problem> {
+        let (order, refund) = self.own(call).await?;
+        Reply::ok(&shown(&order, refund.as_ref()))
+    }
+
+    /// An order has one open payment, so the same call again is the same
+    /// payment, with or without an `Idempotency-Key`.
+    pub(crate) async fn create_payment(&self, call: &Call) -> Result<Reply, Problem> {
+        call.fields()?.finish().map_err(Problem::fields)?;
+        let (order, _) = self.own(call).await?;
+        let begun = self.cashier.begin(order).await.map_err(refused)?;
+        Reply::created(begun.new, &self.payment(&begun))
+    }
+
+    async fn own(&self, call: &Call) -> Result<(Order, Option<Refund>), Problem> {
+        let shopper = call.shopper()?;
+        let order: OrderId = call.path("order")?;
+        let found = self.ledger.order_with_refund(&order.claim()).await?;
+        found
+            .filter(|(order, _)| order.shopper == shopper)
+            .ok_or_else(Problem::not_found)
+    }
+
+    fn payment(&self, begun: &Begun) -> Value {
+        json!({
+            "intent_id": begun.intent.id,
+            "client_secret": begun.intent.client_secret,
+            "provider": self.cashier.provider().name(),
+            "amount": begun.intent.money.amount,
+            "currency": begun.intent.money.currency,
+            "expires_at": begun.order.deadline(),
+            "order_id": begun.order.claim.order(),
+            "status": "open",
+        })
+    }
+}
+
+fn shown(order: &Order, refund: Option<&Refund>) -> Value {
+    let mut shown = json!({
+        "order_id": order.claim.order(),
+        "claim_id": order.claim,
+        "sale_id": order.claim.sale(),
+        "status": order.status,
+        "quantity": order.quantity,
+        "amount": order.money.amount,
+        "currency": order.money.currency,
+        "display": order.money.to_string(),
+        "pay_by": order.pay_by,
+    });
+    if order.status == OrderStatus::Paying {
+        shown["pay_until"] = json!(order.pay_until);
+    }
+    if let Some(refund) = refund {
+        shown["refund"] = json!({
+            "status": refund.status,
+            "amount": refund.money.amount,
+            "currency": refund.money.currency,
+        });
+    }
+    shown
+}
+
+/// Why an order can't be paid, for the one who wants to.
+pub(crate) fn refused(refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::Expired => Problem::new(Code::Expired),
+        Refusal::AlreadyPaid => Problem::new(Code::NotPayable).detail("The order is paid already."),
+        Refusal::NotPayable(status) => {
+            Problem::new(Code::NotPayable).detail(format!("The order is {}.", status.name()))
+        }
+        Refusal::Provider(error) => error.into(),
+        Refusal::Ledger(error) => error.into(),
+    }
+}

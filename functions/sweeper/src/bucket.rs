@@ -1,0 +1,226 @@
+//! One bucket's deadlines: the ledger decides what each comes to, then the
+//! gate follows.
+
+use std::collections::HashMap;
+
+use domain::order::VoidReason;
+use domain::{ClaimId, Money, Order, OrderStatus};
+use futures::future::join_all;
+use gate::{Hold, Release};
+use ledger::orders::RELEASE_BATCH;
+use payment::IntentEnd;
+
+use crate::{SweeperFunction, Watched};
+
+/// What ends a look at one bucket: the parts' own errors, in words.
+pub(crate) type Failure = String;
+
+pub(crate) fn words(error: impl std::fmt::Display) -> Failure {
+    error.to_string()
+}
+
+impl SweeperFunction {
+    pub(crate) async fn sweep_bucket(&self, at: &Watched) -> Result<(), Failure> {
+        let due = self
+            .gate
+            .due(&at.address.tag, self.clock.now())
+            .await
+            .map_err(words)?;
+        if due.is_empty() {
+            return Ok(());
+        }
+        let (own, marks): (Vec<_>, Vec<_>) = due
+            .into_iter()
+            .partition(|claim| claim.bucket() == at.bucket);
+        if !own.is_empty() {
+            let whole = self
+                .ledger
+                .whole_bucket(&at.sale, at.bucket)
+                .await
+                .map_err(words)?;
+            let mut orders: HashMap<ClaimId, Order> = whole
+                .orders
+                .into_iter()
+                .map(|order| (order.claim.clone(), order))
+                .collect();
+            let mut known = Vec::new();
+            for claim in own {
+                match orders.remove(&claim) {
+                    Some(order) => known.push(order),
+                    None => self.bury(at, &claim).await?,
+                }
+            }
+            self.end_holds(at, known).await?;
+        }
+        for claim in marks {
+            self.sweep_mark(at, &claim).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends those of these orders whose time is over; moves or drops the
+    /// deadline of the others.
+    pub(crate) async fn end_holds(&self, at: &Watched, orders: Vec<Order>) -> Result<(), Failure> {
+        let now = self.clock.now();
+        let mut over = Vec::new();
+        let mut finished = Vec::new();
+        for order in orders {
+            match order.deadline() {
+                Some(deadline) if deadline > now => {
+                    // Paying, or given more time: the deadline is moved, not dropped.
+                    let moved = self
+                        .gate
+                        .defer(&at.address.tag, &order.claim, deadline)
+                        .await;
+                    moved.map_err(words)?;
+                }
+                Some(_) if order.status == OrderStatus::Paying => {
+                    match self.cashier.close_intent(&order).await.map_err(words)? {
+                        IntentEnd::MayExpire(order) if order.deadline().is_some() => {
+                            over.push(order)
+                        }
+                        IntentEnd::MayExpire(order) => finished.push(order),
+                        IntentEnd::Paid => {
+                            finished.push(Order {
+                                status: OrderStatus::Paid,
+                                ..order
+                            });
+                        }
+                        // It may still be paid: the unit stays held.
+                        IntentEnd::Unreachable => {}
+                    }
+                }
+                Some(_) => over.push(order),
+                None => finished.push(order),
+            }
+        }
+        for batch in over.chunks(RELEASE_BATCH) {
+            let ended = self
+                .ledger
+                .release(
+                    &at.sale,
+                    at.bucket,
+                    batch,
+                    OrderStatus::Expired,
+                    self.clock.now(),
+                )
+                .await
+                .map_err(words)?;
+            tracing::info!(sale = %at.sale, bucket = %at.bucket, expired = ended.len(), "holds expired");
+            let releases = ended
+                .iter()
+                .map(|claim| self.gate.release(&at.address.tag, claim, Release::Lapsed));
+            for release in join_all(releases).await {
+                release.map_err(words)?;
+            }
+        }
+        for order in finished {
+            self.follow(at, &order).await?;
+        }
+        Ok(())
+    }
+
+    /// The gate follows an order that has ended.
+    async fn follow(&self, at: &Watched, order: &Order) -> Result<(), Failure> {
+        let tag = &at.address.tag;
+        let how = match (order.status, order.void_reason) {
+            (OrderStatus::Expired | OrderStatus::Cancelled, _) => Release::Lapsed,
+            (OrderStatus::Voided, Some(reason)) if reason.returns_units() => Release::Voided,
+            (OrderStatus::Voided, _) => Release::Forget,
+            _ => return self.gate.settle(tag, &order.claim).await.map_err(words),
+        };
+        self.gate
+            .release(tag, &order.claim, how)
+            .await
+            .map_err(words)?;
+        Ok(())
+    }
+
+    /// A deadline without an order: the message was never stored, or is later
+    /// than the deadline. A tombstone first, so that a late message can't
+    /// revive the claim; then the units return.
+    async fn bury(&self, at: &Watched, claim: &ClaimId) -> Result<(), Failure> {
+        let Some(hold) = self
+            .gate
+            .hold(&at.address.tag, claim)
+            .await
+            .map_err(words)?
+        else {
+            // A deadline that nothing belongs to any more.
+            return self
+                .gate
+                .settle(&at.address.tag, claim)
+                .await
+                .map_err(words);
+        };
+        let stands = self.tombstone(&hold).await?;
+        tracing::warn!(%claim, "a claim without an order was voided at its deadline");
+        self.follow(at, &stands).await
+    }
+
+    /// A mark of a claim that is in another bucket. If the claim has an order,
+    /// the mark stays as the shopper's record, without a deadline; else the
+    /// claim is buried where it is, and the mark goes.
+    async fn sweep_mark(&self, at: &Watched, claim: &ClaimId) -> Result<(), Failure> {
+        let tag = &at.address.tag;
+        if self.ledger.order(claim).await.map_err(words)?.is_some() {
+            return self.gate.settle(tag, claim).await.map_err(words);
+        }
+        let Some(hold) = self.gate.hold(tag, claim).await.map_err(words)? else {
+            return self.gate.settle(tag, claim).await.map_err(words);
+        };
+        let stands = self.tombstone(&hold).await?;
+        if stands.status != OrderStatus::Voided {
+            return self.gate.settle(tag, claim).await.map_err(words);
+        }
+        let gates = self
+            .ledger
+            .gates(&at.sale)
+            .await
+            .map_err(words)?
+            .unwrap_or_default();
+        if let Some(elsewhere) = gates.of(claim.bucket()) {
+            self.gate
+                .release(&elsewhere.tag, claim, Release::Voided)
+                .await
+                .map_err(words)?;
+        }
+        self.gate
+            .release(tag, claim, Release::Forget)
+            .await
+            .map_err(words)?;
+        Ok(())
+    }
+
+    /// Writes a claim as voided; an order that came first stands instead.
+    async fn tombstone(&self, hold: &Hold) -> Result<Order, Failure> {
+        let now = self.clock.now();
+        let sale = self
+            .ledger
+            .sale_recent(hold.claim.sale())
+            .await
+            .map_err(words)?;
+        let currency = sale.as_ref().ok_or("the sale is gone")?.config.price;
+        let order = Order {
+            claim: hold.claim.clone(),
+            shopper: hold.shopper.clone(),
+            quantity: hold.quantity,
+            money: currency.times(hold.quantity).unwrap_or(Money {
+                amount: 0,
+                ..currency
+            }),
+            status: OrderStatus::Voided,
+            pay_by: hold.pay_by,
+            pay_until: None,
+            intent: None,
+            attempt: 0,
+            claimed_at: now,
+            changed_at: now,
+            void_reason: None,
+        };
+        self.ledger
+            .void(&order, VoidReason::NoOrder, now)
+            .await
+            .map_err(words)
+    }
+}

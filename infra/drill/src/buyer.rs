@@ -1,0 +1,274 @@
+//! One shopper after the yes: the odd second tap, then paying, or not.
+
+use std::time::Duration;
+
+use domain::order::{ClaimStatus, OrderStatus};
+use domain::{ClaimId, OrderId};
+use tokio::time::{Instant, sleep};
+
+use crate::client::{Answer, Lane, Request};
+use crate::provider::{self, Delivery};
+use crate::record::{Call, lock};
+use crate::roles::Intention;
+use crate::shopper::{Shopper, Yes};
+use crate::wire;
+use crate::world::{Ending, count};
+
+/// How often a page asks for its order.
+const ORDER_POLL: Duration = Duration::from_millis(500);
+
+/// People fill in a form for up to so long, but at most a fifth of their time.
+const THINKING: Duration = Duration::from_secs(3);
+
+/// How long a shopper watches for "paid" after the provider said so.
+const WATCHING: Duration = Duration::from_secs(60);
+
+/// How the sale ended for a winner, or `None` if the yes was taken back.
+pub(crate) async fn buy(shopper: &mut Shopper, yes: Yes) -> Option<Ending> {
+    let thinking = shopper.thinking();
+    if shopper.role.second_key {
+        let wait = shopper.up_to(thinking / 3);
+        sleep(wait).await;
+        shopper.claim_with_second_key(&yes).await;
+    }
+    if shopper.role.retry_same_key {
+        let wait = shopper.up_to(thinking / 3);
+        sleep(wait).await;
+        shopper.claim_with_same_key(&yes).await;
+    }
+    if yes.confirming && !shopper.is_confirmed(&yes.claim).await {
+        return None;
+    }
+    match shopper.role.intention {
+        Intention::NeverPay => Some(Ending::NeverPaid),
+        Intention::GiveBack => Some(shopper.give_back(&yes.claim).await),
+        Intention::Pay => shopper.pay(&yes.claim.order(), false).await,
+        Intention::DeclineThenPay => shopper.pay(&yes.claim.order(), true).await,
+    }
+}
+
+/// What an order that was asked for is, once it is written.
+enum Written {
+    Order(OrderStatus),
+    /// The sale's time for it is over.
+    Never,
+}
+
+impl Shopper {
+    fn thinking(&self) -> Duration {
+        let window = Duration::from_secs(u64::from(self.world.config.crowd.waitlist_pay_window_s));
+        THINKING.min(window / 5)
+    }
+
+    /// Another key must not give another unit.
+    async fn claim_with_second_key(&self, yes: &Yes) {
+        let key = format!("{}-other", yes.key);
+        let answer = self.send_claim(&key).await;
+        let Some(second) = self.note_yes(&key, &[answer]) else {
+            return;
+        };
+        if second.claim != yes.claim {
+            lock(&self.world.told).contradictions.push(format!(
+                "a second key was answered with {} beside {}",
+                second.claim, yes.claim
+            ));
+        }
+    }
+
+    /// The same key must be the same claim.
+    async fn claim_with_same_key(&self, yes: &Yes) {
+        let answer = self.send_claim(&yes.key).await;
+        if let Some(again) = self.note_yes(&yes.key, &[answer])
+            && again.claim != yes.claim
+        {
+            lock(&self.world.told).contradictions.push(format!(
+                "the key {} was answered with {} and later with {}",
+                yes.key, yes.claim, again.claim
+            ));
+        }
+    }
+
+    /// After "confirming": waits until the ledger has decided.
+    async fn is_confirmed(&self, claim: &ClaimId) -> bool {
+        let deadline = self.deadline();
+        while Instant::now() < deadline {
+            let request =
+                Request::new(Call::ReadClaim, format!("/v1/claims/{claim}")).token(&self.session);
+            let answer = self.world.client.send(Lane::Winner, request).await;
+            match answer.read::<wire::Claim>().map(|claim| claim.status) {
+                Some(ClaimStatus::Ordered | ClaimStatus::Paid | ClaimStatus::Claimed) => {
+                    return true;
+                }
+                Some(ClaimStatus::Voided | ClaimStatus::Expired | ClaimStatus::Cancelled) => {
+                    return false;
+                }
+                Some(ClaimStatus::Confirming) | None => sleep(ORDER_POLL).await,
+            }
+        }
+        false
+    }
+
+    async fn give_back(&mut self, claim: &ClaimId) -> Ending {
+        let wait = self.up_to(self.thinking());
+        sleep(wait).await;
+        let deadline = self.deadline();
+        while Instant::now() < deadline {
+            let request =
+                Request::new(Call::GiveBack, format!("/v1/claims/{claim}")).token(&self.session);
+            let answer = self.world.client.send(Lane::Winner, request).await;
+            if answer.is_success() {
+                lock(&self.world.told).given_back.insert(claim.clone());
+                return Ending::GaveBack;
+            }
+            let not_written = answer.is("order_not_ready");
+            match answer.wait(&mut self.rng) {
+                Some(wait) => sleep(wait).await,
+                None if not_written => sleep(ORDER_POLL).await,
+                None => return Ending::Lapsed,
+            }
+        }
+        Ending::Lapsed
+    }
+
+    /// Pays once the order is written; with `decline`, the first try fails.
+    async fn pay(&mut self, order: &OrderId, decline: bool) -> Option<Ending> {
+        match self.written(order).await {
+            Written::Order(OrderStatus::Voided) => return None,
+            Written::Order(OrderStatus::PendingPayment | OrderStatus::Paying) => {}
+            Written::Order(_) | Written::Never => return Some(Ending::Lapsed),
+        }
+        let wait = self.up_to(self.thinking());
+        sleep(wait).await;
+        if decline {
+            let Some(intent) = self.intent(order).await else {
+                return Some(Ending::Lapsed);
+            };
+            if let Some(event) = self.confirm(&intent, "decline").await {
+                self.deliver(event);
+            }
+            self.payable_again(order).await;
+        }
+        let Some(intent) = self.intent(order).await else {
+            return Some(Ending::Lapsed);
+        };
+        let Some(event) = self.confirm(&intent, "succeed").await else {
+            return Some(Ending::Lapsed);
+        };
+        if self.role.lose_webhook {
+            // The sweeper must find the payment by asking the provider.
+            self.world.intent_open_until(intent.expires_at);
+            return Some(Ending::PaymentUnseen);
+        }
+        self.deliver(event);
+        Some(self.watch(order).await)
+    }
+
+    /// The order, as soon as it is there.
+    async fn written(&self, order: &OrderId) -> Written {
+        let deadline = self.deadline();
+        while Instant::now() < deadline {
+            let answer = self.read_order(order).await;
+            if let Some(order) = answer.read::<wire::OrderView>() {
+                return Written::Order(order.status);
+            }
+            sleep(ORDER_POLL).await;
+        }
+        Written::Never
+    }
+
+    async fn read_order(&self, order: &OrderId) -> Answer {
+        let request =
+            Request::new(Call::ReadOrder, format!("/v1/orders/{order}")).token(&self.session);
+        self.world.client.send(Lane::Winner, request).await
+    }
+
+    async fn intent(&mut self, order: &OrderId) -> Option<wire::Intent> {
+        let deadline = self.deadline();
+        while Instant::now() < deadline {
+            let path = format!("/v1/orders/{order}/payments");
+            let request = Request::new(Call::Pay, path)
+                .token(&self.session)
+                .body("{}");
+            let answer = self.world.client.send(Lane::Winner, request).await;
+            if answer.is_success() {
+                return answer.read();
+            }
+            let not_written = answer.is("order_not_ready");
+            match answer.wait(&mut self.rng) {
+                Some(wait) => sleep(wait).await,
+                None if not_written => sleep(ORDER_POLL).await,
+                None => return None,
+            }
+        }
+        None
+    }
+
+    /// At the provider: gives the instrument, which succeeds or is declined.
+    async fn confirm(&mut self, intent: &wire::Intent, outcome: &str) -> Option<wire::Event> {
+        let body = serde_json::json!({"client_secret": intent.client_secret, "outcome": outcome});
+        let body = body.to_string();
+        let deadline = self.deadline();
+        while Instant::now() < deadline {
+            let path = format!("/v1/sandbox/intents/{}/confirm", intent.intent_id);
+            let request = Request::new(Call::Confirm, path).body(body.as_str());
+            let answer = self.world.client.send(Lane::Winner, request).await;
+            if answer.is_success() {
+                return answer
+                    .read::<wire::Confirmation>()
+                    .map(|confirmation| confirmation.event);
+            }
+            let wait = answer.wait(&mut self.rng)?;
+            sleep(wait).await;
+        }
+        None
+    }
+
+    fn deliver(&mut self, event: wire::Event) {
+        let copies = self.world.config.crowd.shares.webhook_copies_max;
+        let delivery = Delivery::drawn(&mut self.rng, copies);
+        provider::deliver(self.world.clone(), event, delivery);
+    }
+
+    /// After a decline: waits until the order is payable again.
+    async fn payable_again(&self, order: &OrderId) {
+        let deadline = self.deadline();
+        while Instant::now() < deadline {
+            let answer = self.read_order(order).await;
+            let status = answer.read::<wire::OrderView>().map(|order| order.status);
+            if status.is_some_and(|status| status != OrderStatus::Paying) {
+                return;
+            }
+            sleep(ORDER_POLL).await;
+        }
+    }
+
+    /// Watches for "paid".
+    async fn watch(&self, order: &OrderId) -> Ending {
+        let deadline = Instant::now() + WATCHING;
+        while Instant::now() < deadline {
+            let answer = self.read_order(order).await;
+            match answer.read::<wire::OrderView>().map(|order| order.status) {
+                Some(OrderStatus::Paid) => {
+                    lock(&self.world.told).paid.insert(order.clone());
+                    count(&self.world.tally.paid);
+                    return Ending::Paid;
+                }
+                // The success came too late; the money must go back.
+                Some(OrderStatus::Expired | OrderStatus::Cancelled | OrderStatus::Voided) => {
+                    return Ending::Lapsed;
+                }
+                Some(OrderStatus::PendingPayment | OrderStatus::Paying) | None => {
+                    sleep(ORDER_POLL).await;
+                }
+            }
+        }
+        Ending::PaymentUnseen
+    }
+
+    /// No step of a purchase is repeated for longer than a hold lives.
+    fn deadline(&self) -> Instant {
+        let crowd = &self.world.config.crowd;
+        let window = crowd.pay_window_s.max(crowd.waitlist_pay_window_s);
+        Instant::now() + Duration::from_secs(u64::from(window) + 10)
+    }
+}

@@ -1,0 +1,37 @@
+//! A local system for the time of one drill.
+
+use drill::Target;
+use local::{Options, System};
+
+/// A system that was started for this drill alone.
+pub(crate) struct Demo {
+    system: System,
+    target: Target,
+}
+
+impl Demo {
+    /// Starts it on free ports and waits until it serves.
+    ///
+    /// # Errors
+    /// A part of it does not start.
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let system = System::start(Options::default()).await?;
+        let base_url = system.base_url().to_owned();
+        let target = Target {
+            token_url: format!("{base_url}/_dev/token"),
+            admin_token: system.admin_token()?,
+            base_url,
+        };
+        Ok(Self { system, target })
+    }
+
+    /// What to drill.
+    pub(crate) fn target(&self) -> Target {
+        self.target.clone()
+    }
+
+    /// Ends it in order.
+    pub(crate) async fn stop(mut self) {
+        self.system.stop().await;
+    }
+}

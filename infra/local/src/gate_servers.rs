@@ -1,0 +1,399 @@
+//! A real Redis or Valkey cluster on loopback ports, as child processes.
+
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use redis::Connection;
+use uuid::Uuid;
+
+/// Programs that will do, best first.
+const PROGRAMS: [&str; 2] = ["valkey-server", "redis-server"];
+/// A cluster that is not whole by then never will be.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+/// A free port may be taken before the server has it.
+const ATTEMPTS: usize = 3;
+const SLOTS: usize = 16_384;
+
+/// The shape of the cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The server program; looked for on the path if none is named.
+    pub(crate) program: Option<String>,
+    pub(crate) primaries: usize,
+    /// Replicas of each primary.
+    pub(crate) replicas: usize,
+    /// After how long without an answer a node counts as failed.
+    pub(crate) node_timeout: Duration,
+}
+
+/// A running cluster. It ends when this is dropped, or when this process ends
+/// in whatever way.
+#[derive(Debug)]
+pub struct GateServers {
+    program: String,
+    node_timeout: Duration,
+    directory: PathBuf,
+    primaries: usize,
+    /// Primaries first, then replicas: replica `i` is of primary
+    /// `i mod primaries` to begin with.
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug)]
+struct Node {
+    port: u16,
+    bus_port: u16,
+    server: Mutex<Option<Server>>,
+}
+
+/// One server process, and a shell that waits for this process to end and
+/// then kills the server: even a test that is killed leaves no server behind.
+#[derive(Debug)]
+struct Server {
+    process: Child,
+    guard: Child,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The guard first, while the server's id can't belong to another.
+        for process in [&mut self.guard, &mut self.process] {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl GateServers {
+    /// Starts a cluster and waits until it serves. Blocks.
+    ///
+    /// # Errors
+    /// There is no server program, or the cluster does not come up.
+    pub(crate) fn start(plan: &Plan) -> anyhow::Result<Self> {
+        ensure!(plan.primaries > 0, "a cluster has at least one primary");
+        let program = program(plan.program.as_deref())?;
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match Self::attempt(&program, plan) {
+                Ok(servers) => return Ok(servers),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.context("no attempt was made")?)
+    }
+
+    fn attempt(program: &str, plan: &Plan) -> anyhow::Result<Self> {
+        let directory = std::env::temp_dir().join(format!("flash-sale-{}", Uuid::new_v4()));
+        let mut servers = Self {
+            program: program.to_owned(),
+            node_timeout: plan.node_timeout,
+            directory,
+            primaries: plan.primaries,
+            nodes: Vec::new(),
+        };
+        let count = plan.primaries * (1 + plan.replicas);
+        // All are held at once, so that no port is given twice.
+        let free: Vec<TcpListener> = (0..count * 2)
+            .map(|_| TcpListener::bind("127.0.0.1:0"))
+            .collect::<Result<_, _>>()?;
+        for pair in free.chunks(2) {
+            servers.nodes.push(Node {
+                port: pair[0].local_addr()?.port(),
+                bus_port: pair[1].local_addr()?.port(),
+                server: Mutex::new(None),
+            });
+        }
+        drop(free);
+        for index in 0..count {
+            servers.restart(index)?;
+        }
+        servers.join()?;
+        Ok(servers)
+    }
+
+    /// Makes one cluster of the nodes.
+    fn join(&self) -> anyhow::Result<()> {
+        let end = Instant::now() + READY_LIMIT;
+        let (primaries, replicas) = self.nodes.split_at(self.primaries);
+        let first = &primaries[0];
+        for (index, node) in primaries.iter().enumerate() {
+            let mut connection = node.connect(end)?;
+            let from = index * SLOTS / primaries.len();
+            let to = (index + 1) * SLOTS / primaries.len() - 1;
+            redis::cmd("CLUSTER")
+                .arg("ADDSLOTSRANGE")
+                .arg(from)
+                .arg(to)
+                .exec(&mut connection)?;
+            // Distinct epochs from the start: nodes need not settle them.
+            redis::cmd("CLUSTER")
+                .arg("SET-CONFIG-EPOCH")
+                .arg(index + 1)
+                .exec(&mut connection)?;
+        }
+        for node in self.nodes.iter().skip(1) {
+            redis::cmd("CLUSTER")
+                .arg("MEET")
+                .arg("127.0.0.1")
+                .arg(first.port)
+                .arg(first.bus_port)
+                .exec(&mut node.connect(end)?)?;
+        }
+        for (index, node) in replicas.iter().enumerate() {
+            let primary: String = redis::cmd("CLUSTER")
+                .arg("MYID")
+                .query(&mut primaries[index % primaries.len()].connect(end)?)?;
+            let mut connection = node.connect(end)?;
+            wait(end, "a replica to learn of its primary", || {
+                let replicate = redis::cmd("CLUSTER")
+                    .arg("REPLICATE")
+                    .arg(&primary)
+                    .exec(&mut connection);
+                Ok(replicate.is_ok())
+            })?;
+        }
+        self.await_ready(end)
+    }
+
+    /// Every node sees all slots served and all nodes; every replica follows
+    /// its primary. Before that nothing is promoted and `WAIT` answers 0.
+    fn await_ready(&self, end: Instant) -> anyhow::Result<()> {
+        for node in &self.nodes {
+            let mut connection = node.connect(end)?;
+            wait(end, "the cluster to serve", || {
+                let info: String = redis::cmd("CLUSTER").arg("INFO").query(&mut connection)?;
+                let known = format!("cluster_known_nodes:{}", self.nodes.len());
+                Ok(has_line(&info, "cluster_state:ok") && has_line(&info, &known))
+            })?;
+        }
+        for node in &self.nodes[self.primaries..] {
+            let mut connection = node.connect(end)?;
+            wait(end, "a replica to follow", || {
+                let info: String = redis::cmd("INFO")
+                    .arg("replication")
+                    .query(&mut connection)?;
+                Ok(has_line(&info, "master_link_status:up"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Seeds for a cluster client, separated by commas.
+    pub fn url(&self) -> String {
+        let seeds: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| format!("redis://127.0.0.1:{}", node.port))
+            .collect();
+        seeds.join(",")
+    }
+
+    /// The nodes' ports: first those that began as primaries.
+    pub fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(|node| node.port).collect()
+    }
+
+    /// How many nodes began as primaries.
+    pub fn primaries(&self) -> usize {
+        self.primaries
+    }
+
+    /// Kills a node at once (`SIGKILL`). An index that does not exist is
+    /// ignored.
+    pub fn kill(&self, index: usize) {
+        if let Some(node) = self.nodes.get(index) {
+            drop(node.lock().take());
+        }
+    }
+
+    /// Starts a node again after [`GateServers::kill`], with nothing in
+    /// memory and its old place in the cluster. Blocks until it answers.
+    ///
+    /// # Errors
+    /// The server does not start, or there is no such node.
+    pub fn restart(&self, index: usize) -> anyhow::Result<()> {
+        let node = self.nodes.get(index).context("there is no such node")?;
+        let directory = self.directory.join(node.port.to_string());
+        std::fs::create_dir_all(&directory)?;
+        let mut server = node.lock();
+        drop(server.take());
+        *server = Some(self.spawn(node, &directory)?);
+        drop(server);
+        node.connect(Instant::now() + READY_LIMIT)?;
+        Ok(())
+    }
+
+    fn spawn(&self, node: &Node, directory: &Path) -> anyhow::Result<Server> {
+        let log = std::fs::File::create(directory.join("log"))?;
+        let mut process = Command::new(&self.program)
+            .current_dir(directory)
+            .args(["--port", &node.port.to_string()])
+            .args(["--cluster-port", &node.bus_port.to_string()])
+            .args(["--bind", "127.0.0.1"])
+            .args(["--cluster-enabled", "yes"])
+            .args(["--cluster-config-file", "nodes.conf"])
+            .args([
+                "--cluster-node-timeout",
+                &self.node_timeout.as_millis().to_string(),
+            ])
+            .args(["--save", ""])
+            .args(["--appendonly", "no"])
+            .args(["--repl-diskless-sync-delay", "0"])
+            .args(["--maxmemory-policy", "noeviction"])
+            // Ctrl-C in a terminal is for the runner, which ends the servers.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("{} does not start", self.program))?;
+        let guard = Command::new("sh")
+            .args(["-c", "read -r _; kill -9 \"$0\"", &process.id().to_string()])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match guard {
+            Ok(guard) => Ok(Server { process, guard }),
+            Err(error) => {
+                let _ = process.kill();
+                let _ = process.wait();
+                Err(error).context("the shell that guards a server does not start")
+            }
+        }
+    }
+}
+
+impl Drop for GateServers {
+    fn drop(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.kill(index);
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Node {
+    fn lock(&self) -> MutexGuard<'_, Option<Server>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects as soon as the server answers.
+    fn connect(&self, end: Instant) -> anyhow::Result<Connection> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+        loop {
+            let error = match client.get_connection() {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            if let Some(server) = self.lock().as_mut()
+                && let Some(status) = server.process.try_wait()?
+            {
+                bail!("a server ended by itself: {status}");
+            }
+            ensure!(Instant::now() < end, "a server does not answer: {error}");
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The program to run: the named one, or the first that is installed.
+fn program(named: Option<&str>) -> anyhow::Result<String> {
+    let candidates: &[&str] = match &named {
+        Some(named) => std::slice::from_ref(named),
+        None => &PROGRAMS,
+    };
+    for candidate in candidates {
+        let found = Command::new(candidate)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        match found {
+            Ok(_) => return Ok((*candidate).to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("{candidate} does not run")),
+        }
+    }
+    bail!(
+        "{} is not installed; on Debian and Ubuntu: apt-get install redis-server (or valkey-server)",
+        candidates.join(" or ")
+    )
+}
+
+fn wait(
+    end: Instant,
+    what: &str,
+    mut done: impl FnMut() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    while !done()? {
+        ensure!(Instant::now() < end, "waited in vain for {what}");
+        sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn has_line(text: &str, line: &str) -> bool {
+    text.lines().any(|one| one == line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            program: None,
+            primaries: 1,
+            replicas: 1,
+            node_timeout: Duration::from_secs(5),
+        }
+    }
+
+    #[test]
+    fn a_cluster_acknowledges_writes_and_is_gone_afterwards() {
+        let servers = GateServers::start(&plan()).unwrap();
+        let ports = servers.ports();
+        let end = Instant::now() + READY_LIMIT;
+        let mut connection = servers.nodes[0].connect(end).unwrap();
+        redis::cmd("SET")
+            .arg("a")
+            .arg(1)
+            .exec(&mut connection)
+            .unwrap();
+        let acknowledged: u32 = redis::cmd("WAIT")
+            .arg(1)
+            .arg(1_000)
+            .query(&mut connection)
+            .unwrap();
+        assert_eq!(acknowledged, 1);
+        let directory = servers.directory.clone();
+        drop(servers);
+        assert!(!directory.exists());
+        for port in ports {
+            assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let error = GateServers::start(&Plan {
+            program: Some("no-such-server".to_owned()),
+            ..plan()
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("no-such-server") && error.contains("apt-get"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! What can be chosen about a local system.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// Choices with sensible defaults: `Options::default()` is a whole system on
+/// free ports.
+///
+/// Functions are named by their logical id (`ClaimFunction`) or their binary
+/// (`claim-function`).
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Port of the gateway on 127.0.0.1; 0 for a free one.
+    pub port: u16,
+    /// The template; the workspace's own if none is named.
+    pub template: Option<PathBuf>,
+    /// Values of the template's parameters. They win over those that the
+    /// runner makes.
+    pub parameters: BTreeMap<String, String>,
+    /// Variables of single functions. They win over the template's.
+    pub settings: BTreeMap<String, BTreeMap<String, String>>,
+    /// How much the clocks of single functions are ahead.
+    pub skew: BTreeMap<String, SignedDuration>,
+    /// Redis or Valkey program; looked for on the path if none is named.
+    pub gate_program: Option<String>,
+    /// Primaries of the gates' cluster.
+    pub primaries: usize,
+    /// Replicas of each primary.
+    pub replicas: usize,
+    /// After how long a silent node of the cluster counts as failed.
+    pub node_timeout: Duration,
+    /// Do scheduled functions run?
+    pub schedules: bool,
+    /// How often they are started, in place of the template's rate.
+    pub schedule_every: Duration,
+    /// How many runs of one scheduled function may overlap, within what the
+    /// template reserves.
+    pub schedule_overlap: usize,
+    /// Does the queue feed its function?
+    pub event_sources: bool,
+    /// Environments of a function for which the template reserves none.
+    pub environments_max: usize,
+    /// When failed messages show again, at the latest.
+    pub retry_visibility: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            template: None,
+            parameters: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            skew: BTreeMap::new(),
+            gate_program: None,
+            primaries: 1,
+            replicas: 1,
+            node_timeout: Duration::from_secs(5),
+            schedules: true,
+            schedule_every: Duration::from_secs(1),
+            schedule_overlap: 1,
+            event_sources: true,
+            environments_max: 100,
+            retry_visibility: Duration::from_secs(2),
+        }
+    }
+}

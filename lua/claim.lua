@@ -1,0 +1,59 @@
+-- Claims units of one bucket, or marks a shopper whose units are in another.
+--
+-- This text is the key to its bucket. Bucket and epoch are part of it, so its
+-- SHA is known to the one step that made the counter true and loaded it; a
+-- server that was restarted or promoted answers NOSCRIPT, and nobody loads it
+-- again for that. The epoch in the hash guards against the way back: an old
+-- primary that still has an old script.
+local BUCKET, EPOCH = '@BUCKET@', '@EPOCH@'
+
+-- KEYS[1] stock  hash: left, taken, epoch, 'u:<shopper>', 'c:<digest>'
+-- KEYS[2] due    sorted set: claim -> pay_by in ms
+-- KEYS[3] rate   counter of this second (race mode)
+-- ARGV: shopper, claim, digest, quantity, limit, pay_by, 'take' or 'mark',
+--       claims a second (0: no bound)
+--
+-- u: '<units> <digest of the newest claim>'
+-- c: '<claim> <quantity> <units taken here> <pay_by> <shopper>'
+local shopper, claim, digest = ARGV[1], ARGV[2], ARGV[3]
+local quantity, limit, pay_by = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local marks, rate = ARGV[7] == 'mark', tonumber(ARGV[8])
+
+local held = redis.call('HMGET', KEYS[1], 'left', 'taken', 'epoch', 'u:' .. shopper, 'c:' .. digest)
+local left, epoch, mine, same = held[1], held[3], held[4], held[5]
+if not left then return {'NOT_READY'} end
+if epoch ~= EPOCH then return {'STALE'} end
+left = tonumber(left)
+
+if same then
+  local of, here = string.match(same, '^(%S+) %d+ (%d+) ')
+  -- A mark without units is moved on when its bucket turned out to be empty.
+  if not (marks and here == '0' and of ~= claim) then return {'SAME', same} end
+  redis.call('ZREM', KEYS[2], of)
+elseif mine then
+  local units, newest = string.match(mine, '^(%d+) (%S+)$')
+  if tonumber(units) + quantity > limit then
+    return {'HOLDS', redis.call('HGET', KEYS[1], 'c:' .. newest) or '', units}
+  end
+  mine = tonumber(units)
+end
+
+if rate > 0 then
+  local n = redis.call('INCR', KEYS[3])
+  if n == 1 then redis.call('PEXPIRE', KEYS[3], 1000) end
+  if n > rate then return {'BUSY'} end
+end
+
+local here = quantity
+if marks then
+  here = 0
+elseif left < quantity then
+  return {'EMPTY'}
+end
+local units = quantity + (same and 0 or mine or 0)
+local record = claim .. ' ' .. quantity .. ' ' .. here .. ' ' .. pay_by .. ' ' .. shopper
+redis.call('HSET', KEYS[1],
+  'left', left - here, 'taken', tonumber(held[2]) + here,
+  'u:' .. shopper, units .. ' ' .. digest, 'c:' .. digest, record)
+redis.call('ZADD', KEYS[2], pay_by, claim)
+return {'CLAIMED', record}

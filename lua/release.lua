@@ -1,0 +1,30 @@
+-- Ends a hold. Twice is the same as once: only who removes the deadline acts.
+--
+-- KEYS[1] stock  KEYS[2] due
+-- ARGV: claim, digest, 'return' or 'keep' (its units),
+--       'spent'   the shopper had the chance and does not get a second one
+--       'forget'  the shopper may claim again; the same key is the same claim
+--       'erase'   as if it had never been asked for
+-- Returns 1 if this call ended it.
+local claim, digest, units, shopper_is = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+if redis.call('ZREM', KEYS[2], claim) == 0 then return 0 end
+local record = redis.call('HGET', KEYS[1], 'c:' .. digest)
+-- The hash was lost: what is left of it is for recovery to make true.
+if not record then return 0 end
+local of, quantity, here, shopper = string.match(record, '^(%S+) (%d+) (%d+) %d+ (.*)$')
+if of ~= claim then return 0 end
+if units == 'return' then redis.call('HINCRBY', KEYS[1], 'left', here) end
+if shopper_is ~= 'spent' then
+  local mine = redis.call('HGET', KEYS[1], 'u:' .. shopper)
+  if mine then
+    local held, newest = string.match(mine, '^(%d+) (%S+)$')
+    held = tonumber(held) - tonumber(quantity)
+    if held > 0 then
+      redis.call('HSET', KEYS[1], 'u:' .. shopper, held .. ' ' .. newest)
+    else
+      redis.call('HDEL', KEYS[1], 'u:' .. shopper)
+    end
+  end
+  if shopper_is == 'erase' then redis.call('HDEL', KEYS[1], 'c:' .. digest) end
+end
+return 1

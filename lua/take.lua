@@ -1,0 +1,10 @@
+-- Takes up to so many free units out of a bucket, or puts units into it.
+--
+-- KEYS[1] stock
+-- ARGV: units; negative puts in
+-- Returns the units that were taken; nothing if the bucket is not loaded.
+local left = redis.call('HGET', KEYS[1], 'left')
+if not left then return false end
+local units = math.min(tonumber(ARGV[1]), tonumber(left))
+redis.call('HINCRBY', KEYS[1], 'left', -units)
+return units

@@ -1,0 +1,254 @@
+//! One bucket: claim, mark, release, settle.
+
+use domain::slot::GateAddress;
+use domain::{ClaimId, ShopperId};
+use jiff::Timestamp;
+use redis::{Value, cmd};
+
+use crate::Error;
+use crate::connection::{Gate, read};
+use crate::script::{self, Fence};
+
+/// What a shopper asks a bucket for.
+#[derive(Debug, Clone)]
+pub struct Ask<'a> {
+    /// Who.
+    pub shopper: &'a ShopperId,
+    /// The claim that it would be; its bucket is where the units are taken.
+    pub claim: &'a ClaimId,
+    /// How many units.
+    pub quantity: u32,
+    /// How many the shopper may hold.
+    pub limit: u32,
+    /// When it must be paid.
+    pub pay_by: Timestamp,
+    /// Claims a second that this bucket lets through; `None`: no bound.
+    pub rate_per_s: Option<u32>,
+}
+
+/// What a gate holds of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Which claim; its bucket is where the units are.
+    pub claim: ClaimId,
+    /// How many units.
+    pub quantity: u32,
+    /// How many of them were taken from the bucket that says so: none if it
+    /// only marks the shopper.
+    pub taken_here: u32,
+    /// When it must be paid.
+    pub pay_by: Timestamp,
+    /// Whose.
+    pub shopper: ShopperId,
+}
+
+impl std::str::FromStr for Hold {
+    type Err = Error;
+    fn from_str(record: &str) -> Result<Self, Error> {
+        let odd = || Error::Unavailable("a record of another shape".to_owned());
+        let mut parts = record.splitn(5, ' ');
+        let mut next = || parts.next().ok_or_else(odd);
+        let claim = next()?.parse().map_err(|_| odd())?;
+        let quantity = next()?.parse().map_err(|_| odd())?;
+        let taken_here = next()?.parse().map_err(|_| odd())?;
+        let pay_by = next()?.parse().map_err(|_| odd())?;
+        let shopper = next()?.parse().map_err(|_| odd())?;
+        let pay_by = Timestamp::from_millisecond(pay_by).map_err(|_| odd())?;
+        Ok(Self {
+            claim,
+            quantity,
+            taken_here,
+            pay_by,
+            shopper,
+        })
+    }
+}
+
+/// A bucket's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Yes, now.
+    Claimed(Hold),
+    /// This very claim was made before.
+    Same(Hold),
+    /// The shopper holds so much that this would exceed the limit; the newest
+    /// claim, and the units held.
+    Holds(Hold, u32),
+    /// Not enough units.
+    Empty,
+    /// More claims in this second than the race lets through.
+    Busy,
+}
+
+/// What ending a hold does to units and shopper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// Expired or given back: units return; the shopper had the chance.
+    Lapsed,
+    /// Voided, and the units exist: they return, the shopper may ask again.
+    Voided,
+    /// Voided since the units never existed: none return.
+    Forget,
+    /// A mark for a claim that was not made after all.
+    Erase,
+}
+
+impl Release {
+    fn arguments(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Lapsed => ("return", "spent"),
+            Self::Voided => ("return", "forget"),
+            Self::Forget => ("keep", "forget"),
+            Self::Erase => ("keep", "erase"),
+        }
+    }
+}
+
+/// The gate of one bucket, in one life.
+#[derive(Debug, Clone)]
+pub struct BucketGate {
+    gate: Gate,
+    tag: String,
+    stock: String,
+    due: String,
+    rate: String,
+    pub(crate) fence: Fence,
+}
+
+/// The key of a bucket's hash.
+pub(crate) fn stock_key(tag: &str) -> String {
+    format!("{{{tag}}}:stock")
+}
+
+/// The key of a bucket's deadlines.
+pub(crate) fn due_key(tag: &str) -> String {
+    format!("{{{tag}}}:due")
+}
+
+impl Gate {
+    /// The gate at this address.
+    pub fn bucket(&self, address: &GateAddress) -> BucketGate {
+        let tag = address.tag.clone();
+        BucketGate {
+            gate: self.clone(),
+            stock: stock_key(&tag),
+            due: due_key(&tag),
+            rate: format!("{{{tag}}}:rate"),
+            fence: Fence::new(&tag, address.epoch),
+            tag,
+        }
+    }
+
+    /// Drops the deadline of a claim that was paid.
+    ///
+    /// # Errors
+    /// No answer; the sweeper does it then.
+    pub async fn settle(&self, tag: &str, claim: &ClaimId) -> Result<(), Error> {
+        let mut command = cmd("ZREM");
+        command.arg(due_key(tag)).arg(claim.to_string());
+        self.run(tag, command).await
+    }
+
+    /// Moves the deadline of a claim that is still due.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn defer(&self, tag: &str, claim: &ClaimId, until: Timestamp) -> Result<(), Error> {
+        let mut command = cmd("ZADD");
+        command
+            .arg(due_key(tag))
+            .arg("XX")
+            .arg(until.as_millisecond())
+            .arg(claim.to_string());
+        self.run(tag, command).await
+    }
+
+    /// Ends a hold, if it still has a deadline. Says whether this call did.
+    ///
+    /// # Errors
+    /// No answer; doing it again is safe.
+    pub async fn release(&self, tag: &str, claim: &ClaimId, how: Release) -> Result<bool, Error> {
+        let (units, shopper) = how.arguments();
+        let mut command = script::eval(script::RELEASE, &[&stock_key(tag), &due_key(tag)]);
+        command
+            .arg(claim.to_string())
+            .arg(claim.digest())
+            .arg(units)
+            .arg(shopper);
+        self.run(tag, command).await
+    }
+}
+
+impl BucketGate {
+    /// Hash tag of its keys.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Asks for units of this bucket.
+    ///
+    /// # Errors
+    /// Frozen, not loaded, or no answer: never "empty".
+    pub async fn claim(&self, ask: &Ask<'_>) -> Result<Decision, Error> {
+        self.ask(ask, "take").await
+    }
+
+    /// Marks the shopper here for units that are taken elsewhere.
+    ///
+    /// # Errors
+    /// As [`BucketGate::claim`].
+    pub async fn mark(&self, ask: &Ask<'_>) -> Result<Decision, Error> {
+        self.ask(ask, "mark").await
+    }
+
+    async fn ask(&self, ask: &Ask<'_>, how: &str) -> Result<Decision, Error> {
+        let mut command = cmd("EVALSHA");
+        command
+            .arg(&self.fence.sha)
+            .arg(3)
+            .arg(&[&self.stock, &self.due, &self.rate])
+            .arg(ask.shopper.as_str())
+            .arg(ask.claim.to_string())
+            .arg(ask.claim.digest())
+            .arg(ask.quantity)
+            .arg(ask.limit)
+            .arg(ask.pay_by.as_millisecond())
+            .arg(how)
+            .arg(ask.rate_per_s.unwrap_or(0));
+        let answer: Vec<Value> = self.gate.run(&self.tag, command).await?;
+        let mut words = answer.into_iter().map(read::<String>);
+        let mut word = || words.next().unwrap_or_else(|| Ok(String::new()));
+        match word()?.as_str() {
+            "CLAIMED" => Ok(Decision::Claimed(word()?.parse()?)),
+            "SAME" => Ok(Decision::Same(word()?.parse()?)),
+            "HOLDS" => {
+                let newest = word()?.parse()?;
+                Ok(Decision::Holds(
+                    newest,
+                    word()?.parse().unwrap_or(ask.limit),
+                ))
+            }
+            "EMPTY" => Ok(Decision::Empty),
+            "BUSY" => Ok(Decision::Busy),
+            "NOT_READY" => Err(Error::NotReady),
+            // An epoch that is not ours: this gate has had another life.
+            _ => Err(Error::Frozen),
+        }
+    }
+
+    /// Waits until enough replicas have what was written before, on the same
+    /// primary and connection. `false`: they did not acknowledge in time, and
+    /// a failover could take the claim back.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn replicated(&self) -> Result<bool, Error> {
+        if self.gate.acks == 0 {
+            return Ok(true);
+        }
+        let mut command = cmd("WAIT");
+        command.arg(self.gate.acks).arg(self.gate.ack_wait_ms);
+        let acknowledged: u32 = self.gate.run(&self.tag, command).await?;
+        Ok(acknowledged >= self.gate.acks)
+    }
+}

@@ -1,0 +1,161 @@
+//! One connection to the cluster for each execution environment, made when it
+//! is first needed and kept; every wait is bounded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::slot;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::{Cmd, FromRedisValue, Pipeline, Value};
+use runtime::Environment;
+use secrecy::ExposeSecret;
+use tokio::sync::Mutex;
+
+use crate::Error;
+
+/// Longest wait for a node to accept a connection.
+const CONNECT_MAX: Duration = Duration::from_millis(500);
+
+/// Longest wait for one answer of a node.
+const ANSWER_MAX: Duration = Duration::from_millis(300);
+
+/// Longest wait for a whole command, redirections and retries included. The
+/// client's own limits have been seen not to hold for a half reachable
+/// cluster, so this one is around all of it.
+const COMMAND_MAX: Duration = Duration::from_millis(1_500);
+
+/// Retries of the client after a lost connection or a moved slot. Every
+/// script here may run twice: the second run finds what the first did.
+const RETRIES: u32 = 3;
+
+/// The gates of all sales.
+#[derive(Clone)]
+pub struct Gate {
+    client: Arc<ClusterClient>,
+    connection: Arc<Mutex<Option<ClusterConnection>>>,
+    /// Replicas that must have a claim before it is a yes.
+    pub(crate) acks: u32,
+    /// Longest wait for them.
+    pub(crate) ack_wait_ms: u32,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("acks", &self.acks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    /// Prepares the connection to the cluster of `GATE_URL` (seeds separated
+    /// by commas); it is made with the first command.
+    ///
+    /// # Errors
+    /// A setting is missing or not what it must be.
+    pub fn connect(environment: &Environment) -> anyhow::Result<Self> {
+        let settings = &environment.settings;
+        let seeds = settings.require("GATE_URL")?.split(',').map(str::trim);
+        let mut builder = ClusterClient::builder(seeds)
+            .connection_timeout(CONNECT_MAX)
+            .response_timeout(ANSWER_MAX)
+            .overall_response_timeout(Some(COMMAND_MAX))
+            .retries(RETRIES)
+            .min_retry_wait(20)
+            .max_retry_wait(200);
+        if settings.get("GATE_PASSWORD").is_some() {
+            builder = builder.password(settings.secret("GATE_PASSWORD")?.expose_secret());
+        }
+        Ok(Self {
+            client: Arc::new(builder.build()?),
+            connection: Arc::default(),
+            acks: settings.parse_or("GATE_ACKS", 1)?,
+            ack_wait_ms: settings.parse_or("GATE_ACK_WAIT_MS", 10)?,
+        })
+    }
+
+    async fn connection(&self) -> Result<ClusterConnection, Error> {
+        let mut held = self.connection.lock().await;
+        if let Some(connection) = &*held {
+            return Ok(connection.clone());
+        }
+        let made = self.client.get_async_connection().await?;
+        *held = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Runs a command on the primary that owns the tag, and only there.
+    pub(crate) async fn run<T: FromRedisValue>(&self, tag: &str, command: Cmd) -> Result<T, Error> {
+        let answer = bounded(async {
+            let mut connection = self.connection().await?;
+            let routing = RoutingInfo::SingleNode(primary_of(tag));
+            Ok(connection.route_command(command, routing).await?)
+        })
+        .await?;
+        read(answer)
+    }
+
+    /// Runs commands on the primary that owns the tag, in one go.
+    pub(crate) async fn run_all(&self, tag: &str, commands: Pipeline) -> Result<Vec<Value>, Error> {
+        let count = commands.len();
+        bounded(async {
+            let mut connection = self.connection().await?;
+            Ok(connection
+                .route_pipeline(commands, 0, count, primary_of(tag))
+                .await?)
+        })
+        .await
+    }
+
+    /// Runs commands on the primary that owns the tag, as one: `MULTI` and
+    /// `EXEC` are around them. The answer of `EXEC`.
+    pub(crate) async fn run_transaction(
+        &self,
+        tag: &str,
+        commands: Pipeline,
+    ) -> Result<Value, Error> {
+        // `MULTI`, an answer of "queued" for each command, then `EXEC`.
+        let skipped = commands.len() + 1;
+        let answers = bounded(async {
+            let mut connection = self.connection().await?;
+            Ok(connection
+                .route_pipeline(commands, skipped, 1, primary_of(tag))
+                .await?)
+        })
+        .await?;
+        answers
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::Unavailable("no answer to EXEC".to_owned()))
+    }
+
+    /// Runs a command on any node.
+    pub(crate) async fn ask_any<T: FromRedisValue>(&self, command: Cmd) -> Result<T, Error> {
+        let answer = bounded(async {
+            let mut connection = self.connection().await?;
+            let routing = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
+            Ok(connection.route_command(command, routing).await?)
+        })
+        .await?;
+        read(answer)
+    }
+}
+
+/// Reads an answer as what it must be.
+pub(crate) fn read<T: FromRedisValue>(answer: Value) -> Result<T, Error> {
+    // The answer itself may name a shopper; the error does not.
+    T::from_redis_value(answer)
+        .map_err(|_| Error::Unavailable("an answer of another shape".to_owned()))
+}
+
+fn primary_of(tag: &str) -> SingleNodeRoutingInfo {
+    SingleNodeRoutingInfo::SpecificNode(Route::new(slot::slot(tag), SlotAddr::Master))
+}
+
+async fn bounded<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(COMMAND_MAX, work)
+        .await
+        .unwrap_or_else(|_| Err(Error::Unavailable("time-out".to_owned())))
+}

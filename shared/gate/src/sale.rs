@@ -1,0 +1,207 @@
+//! All buckets of a sale: home first, then whoever has units, and "sold out"
+//! only after every one of them said so.
+
+use domain::bucket::home;
+use domain::slot::Gates;
+use domain::{BucketId, ClaimId, IdempotencyKey, SaleId, ShopperId};
+use futures::future::join_all;
+use jiff::Timestamp;
+use redis::cmd;
+
+use crate::Error;
+use crate::bucket::{Ask, BucketGate, Decision, Hold, Release, stock_key};
+use crate::connection::Gate;
+
+/// How often a claim starts over after a mark that led nowhere.
+const ATTEMPTS: u32 = 4;
+
+/// A claim on any bucket of a sale.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Who.
+    pub shopper: &'a ShopperId,
+    /// Their name for this attempt.
+    pub key: &'a IdempotencyKey,
+    /// How many units.
+    pub quantity: u32,
+    /// How many the shopper may hold.
+    pub limit: u32,
+    /// When it must be paid.
+    pub pay_by: Timestamp,
+    /// Claims a second that each bucket lets through; `None`: no bound.
+    pub rate_per_s: Option<u32>,
+}
+
+/// The gates of one sale.
+#[derive(Debug, Clone)]
+pub struct SaleGates {
+    gate: Gate,
+    sale: SaleId,
+    buckets: Vec<BucketGate>,
+}
+
+impl SaleGates {
+    /// The gates at these addresses.
+    pub fn new(gate: &Gate, sale: &SaleId, gates: &Gates) -> Self {
+        let buckets = gates
+            .addresses
+            .iter()
+            .map(|address| gate.bucket(address))
+            .collect();
+        Self {
+            gate: gate.clone(),
+            sale: sale.clone(),
+            buckets,
+        }
+    }
+
+    /// The gate of one bucket.
+    pub fn bucket(&self, id: BucketId) -> Option<&BucketGate> {
+        self.buckets.get(usize::from(id.0))
+    }
+
+    /// Asks the home bucket, and the others if it is empty or frozen.
+    ///
+    /// # Errors
+    /// No bucket could be asked, or none gave units while some could not be
+    /// asked: the shopper is not told "sold out" on half a view.
+    pub async fn claim(&self, request: &Request<'_>) -> Result<Decision, Error> {
+        for _ in 0..ATTEMPTS {
+            if let Some(decision) = self.attempt(request).await? {
+                return Ok(decision);
+            }
+        }
+        Err(Error::Unavailable("marks kept changing".to_owned()))
+    }
+
+    /// One round; `None` if a mark led nowhere and was erased: start over.
+    async fn attempt(&self, request: &Request<'_>) -> Result<Option<Decision>, Error> {
+        let home = home(request.shopper, self.buckets.len() as u16);
+        let claim = ClaimId::derive(&self.sale, home, request.shopper, request.key);
+        let gate = self.bucket(home).ok_or(Error::NotReady)?;
+        match gate.claim(&request.ask(&claim)).await {
+            Ok(Decision::Empty) => self.overflow(request, &claim, Some(gate)).await,
+            // Without a mark at home, the ledger alone keeps the limit.
+            Err(_) => self.overflow(request, &claim, None).await,
+            Ok(decision) => self.complete(decision, home, gate).await,
+        }
+    }
+
+    /// What the home bucket said of an earlier claim may be a mark: its units
+    /// are, or were about to be, in another bucket. They are taken there now,
+    /// if they were not before.
+    async fn complete(
+        &self,
+        decision: Decision,
+        home: BucketId,
+        home_gate: &BucketGate,
+    ) -> Result<Option<Decision>, Error> {
+        let hold = match &decision {
+            Decision::Same(hold) | Decision::Holds(hold, _) if hold.claim.bucket() != home => hold,
+            _ => return Ok(Some(decision)),
+        };
+        let gate = self.bucket(hold.claim.bucket()).ok_or(Error::NotReady)?;
+        let ask = Ask {
+            shopper: &hold.shopper,
+            claim: &hold.claim,
+            quantity: hold.quantity,
+            // The mark at home has passed the limit; here it is one claim.
+            limit: u32::MAX,
+            pay_by: hold.pay_by,
+            rate_per_s: None,
+        };
+        match gate.claim(&ask).await? {
+            Decision::Empty => {
+                self.gate
+                    .release(home_gate.tag(), &hold.claim, Release::Erase)
+                    .await?;
+                Ok(None)
+            }
+            _ => Ok(Some(decision)),
+        }
+    }
+
+    /// Tries the other buckets. The shopper is marked at home first: a crash
+    /// in between strands a mark, which times out, but never gives two units.
+    async fn overflow(
+        &self,
+        request: &Request<'_>,
+        claim: &ClaimId,
+        home: Option<&BucketGate>,
+    ) -> Result<Option<Decision>, Error> {
+        let mut unknown = home.is_none().then_some(Error::Frozen);
+        let mut marked = None;
+        let mut candidates = Vec::new();
+        // From the home on, so that those who overflow at one moment do not
+        // all meet at one bucket.
+        let count = self.buckets.len();
+        let others = (1..count).map(|step| (usize::from(claim.bucket().0) + step) % count);
+        let looks = others.map(|n| async move { (n, self.glance(n, claim).await) });
+        for (n, seen) in join_all(looks).await {
+            match seen {
+                Ok((_, Some(hold))) => return Ok(Some(Decision::Same(hold))),
+                Ok((free, None)) if free >= request.quantity => candidates.push(n),
+                Ok(_) => {}
+                Err(error) => unknown = Some(error),
+            }
+        }
+        for n in candidates {
+            let elsewhere = claim.in_bucket(BucketId(n as u16));
+            let ask = Ask {
+                rate_per_s: None,
+                ..request.ask(&elsewhere)
+            };
+            if let Some(gate) = home {
+                match gate.mark(&ask).await? {
+                    Decision::Claimed(_) => marked = Some(elsewhere.clone()),
+                    other => return self.complete(other, claim.bucket(), gate).await,
+                }
+            }
+            match self.buckets[n].claim(&ask).await {
+                Ok(Decision::Empty) => {}
+                Ok(decision) => return Ok(Some(decision)),
+                Err(error) => unknown = Some(error),
+            }
+        }
+        if let Some(error) = unknown {
+            // A mark stays: a unit may have been taken by a call whose answer
+            // was lost. The same key finds it; else it times out.
+            return Err(error);
+        }
+        if let (Some(gate), Some(claim)) = (home, marked) {
+            self.gate
+                .release(gate.tag(), &claim, Release::Erase)
+                .await?;
+        }
+        Ok(Some(Decision::Empty))
+    }
+
+    /// Free units of a bucket, and what it holds of this very claim.
+    async fn glance(&self, n: usize, claim: &ClaimId) -> Result<(u32, Option<Hold>), Error> {
+        let tag = self.buckets[n].tag();
+        let mut command = cmd("HMGET");
+        command
+            .arg(stock_key(tag))
+            .arg("left")
+            .arg(format!("c:{}", claim.digest()));
+        let (left, record): (Option<u32>, Option<String>) = self.gate.run(tag, command).await?;
+        let hold = record.map(|record| record.parse()).transpose()?;
+        Ok((left.ok_or(Error::NotReady)?, hold))
+    }
+}
+
+impl<'a> Request<'a> {
+    fn ask<'b>(&self, claim: &'b ClaimId) -> Ask<'b>
+    where
+        'a: 'b,
+    {
+        Ask {
+            shopper: self.shopper,
+            claim,
+            quantity: self.quantity,
+            limit: self.limit,
+            pay_by: self.pay_by,
+            rate_per_s: self.rate_per_s,
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What controller, sweeper, recovery and administration do with a gate.
+
+use domain::ClaimId;
+use domain::slot::{GateAddress, SLOTS};
+use jiff::Timestamp;
+use redis::{Value, cmd, pipe};
+
+use crate::bucket::{Hold, due_key, stock_key};
+use crate::connection::{Gate, read};
+use crate::line::{entries_key, late_key};
+use crate::{Error, script};
+
+/// What a bucket's gate shows at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct View {
+    /// Units that can be claimed.
+    pub left: u64,
+    /// Units ever taken.
+    pub taken: u64,
+    /// Claims that have a deadline.
+    pub due: u64,
+    /// Entries of the draw.
+    pub entries: u64,
+    /// Late entries.
+    pub late: u64,
+}
+
+/// A gate as the ledger says that it must be.
+#[derive(Debug, Clone, Default)]
+pub struct Truth {
+    /// Units that can be claimed.
+    pub left: u32,
+    /// Units taken so far.
+    pub taken: u32,
+    /// Every claim the bucket knows, and its deadline if it still has one.
+    pub holds: Vec<(Hold, Option<Timestamp>)>,
+}
+
+/// What a comparison did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Correction {
+    /// Gate and ledger agree.
+    Agrees,
+    /// The gate had too much and was lowered.
+    Lowered,
+    /// The gate had too little, twice in a row, and was raised.
+    Raised,
+    /// The gate has too little, seen for the first time.
+    Noted,
+    /// It moved while it was compared: nothing can be said.
+    Moved,
+}
+
+/// Claims taken from a bucket's deadlines at once: one read stays short.
+pub const DUE_BATCH: usize = 500;
+
+/// A gap below zero is only corrected if it was seen this long before: what
+/// is on its way between the two stores has arrived by then.
+const GAP_AGE_MS: u32 = 2_000;
+
+impl Gate {
+    /// Makes the gate true and loads its script, on its primary alone. Only
+    /// who has just read the ledger, as the bucket's one writer, may do so.
+    ///
+    /// # Errors
+    /// No answer; the bucket may be frozen then, never too full.
+    pub async fn load(&self, address: &GateAddress, truth: &Truth) -> Result<(), Error> {
+        let (stock, due) = (stock_key(&address.tag), due_key(&address.tag));
+        let mut write = pipe();
+        write.atomic().del(&[&stock, &due]).ignore();
+        let mut fields = vec![
+            ("left".to_owned(), truth.left.to_string()),
+            ("taken".to_owned(), truth.taken.to_string()),
+            ("epoch".to_owned(), address.epoch.to_string()),
+        ];
+        let mut held = std::collections::HashMap::<&str, (u32, &str)>::new();
+        for (hold, deadline) in &truth.holds {
+            let entry = held.entry(hold.shopper.as_str()).or_default();
+            *entry = (entry.0 + hold.quantity, hold.claim.digest());
+            fields.push((format!("c:{}", hold.claim.digest()), record(hold)));
+            if let Some(deadline) = deadline {
+                write
+                    .zadd(&due, hold.claim.to_string(), deadline.as_millisecond())
+                    .ignore();
+            }
+        }
+        fields.extend(held.into_iter().map(|(shopper, (units, newest))| {
+            (format!("u:{shopper}"), format!("{units} {newest}"))
+        }));
+        write.hset_multiple(&stock, &fields).ignore();
+        self.run_transaction(&address.tag, write).await?;
+        let mut load = cmd("SCRIPT");
+        load.arg("LOAD").arg(self.bucket(address).fence.text);
+        self.run::<String>(&address.tag, load).await?;
+        Ok(())
+    }
+
+    /// Looks at one bucket.
+    ///
+    /// # Errors
+    /// No answer, or the bucket is not loaded.
+    pub async fn look(&self, tag: &str) -> Result<View, Error> {
+        let mut look = pipe();
+        look.cmd("HMGET")
+            .arg(stock_key(tag))
+            .arg(&["left", "taken"]);
+        look.cmd("ZCARD").arg(due_key(tag));
+        look.cmd("PFCOUNT").arg(entries_key(tag));
+        look.cmd("HGET").arg(late_key(tag)).arg("n");
+        let mut answers = self.run_all(tag, look).await?.into_iter();
+        let mut answer = || answers.next().unwrap_or(Value::Nil);
+        let (left, taken): (Option<u64>, Option<u64>) = read(answer())?;
+        Ok(View {
+            left: left.ok_or(Error::NotReady)?,
+            taken: taken.ok_or(Error::NotReady)?,
+            due: read(answer())?,
+            entries: read(answer())?,
+            late: read::<Option<u64>>(answer())?.unwrap_or(0),
+        })
+    }
+
+    /// Whether the bucket's claim script is loaded, asked on its primary.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn is_open(&self, address: &GateAddress) -> Result<bool, Error> {
+        let mut command = cmd("SCRIPT");
+        command.arg("EXISTS").arg(self.bucket(address).fence.sha);
+        let known: Vec<bool> = self.run(&address.tag, command).await?;
+        Ok(known == [true])
+    }
+
+    /// Claims whose deadline has passed, the oldest first, at most
+    /// [`DUE_BATCH`].
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn due(&self, tag: &str, until: Timestamp) -> Result<Vec<ClaimId>, Error> {
+        let mut command = cmd("ZRANGEBYSCORE");
+        command
+            .arg(due_key(tag))
+            .arg("-inf")
+            .arg(until.as_millisecond());
+        command.arg("LIMIT").arg(0).arg(DUE_BATCH);
+        let claims: Vec<String> = self.run(tag, command).await?;
+        Ok(claims
+            .iter()
+            .filter_map(|claim| claim.parse().ok())
+            .collect())
+    }
+
+    /// Left, taken, and every claim that has a deadline, read at one moment.
+    ///
+    /// # Errors
+    /// No answer, or the bucket is not loaded.
+    pub async fn holds(&self, tag: &str) -> Result<(View, Vec<Hold>), Error> {
+        let mut read_all = pipe();
+        read_all.atomic();
+        read_all.cmd("HGETALL").arg(stock_key(tag));
+        read_all.cmd("ZRANGE").arg(due_key(tag)).arg(0).arg(-1);
+        let answers = self.run_transaction(tag, read_all).await?;
+        let (fields, due): (std::collections::HashMap<String, String>, Vec<String>) =
+            read(answers)?;
+        let number = |name: &str| {
+            fields
+                .get(name)
+                .and_then(|n| n.parse().ok())
+                .ok_or(Error::NotReady)
+        };
+        let view = View {
+            left: number("left")?,
+            taken: number("taken")?,
+            due: due.len() as u64,
+            ..View::default()
+        };
+        let holds = due
+            .iter()
+            .filter_map(|claim| claim.parse::<ClaimId>().ok())
+            .filter_map(|claim| fields.get(&format!("c:{}", claim.digest()))?.parse().ok())
+            .collect();
+        Ok((view, holds))
+    }
+
+    /// What this bucket knows of a claim.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn hold(&self, tag: &str, claim: &ClaimId) -> Result<Option<Hold>, Error> {
+        let mut command = cmd("HGET");
+        command
+            .arg(stock_key(tag))
+            .arg(format!("c:{}", claim.digest()));
+        let record: Option<String> = self.run(tag, command).await?;
+        record.map(|record| record.parse()).transpose()
+    }
+
+    /// Corrects a counter that differs by `gap` (gate minus ledger) from what
+    /// it must be, if it still is as it was seen.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn correct(
+        &self,
+        tag: &str,
+        seen: &View,
+        gap: i64,
+        now: Timestamp,
+    ) -> Result<Correction, Error> {
+        let mut command = script::eval(script::CORRECT, &[&stock_key(tag)]);
+        command.arg(seen.left).arg(seen.taken).arg(gap);
+        command.arg(now.as_millisecond()).arg(GAP_AGE_MS);
+        Ok(match self.run::<String>(tag, command).await?.as_str() {
+            "AGREES" => Correction::Agrees,
+            "LOWERED" => Correction::Lowered,
+            "RAISED" => Correction::Raised,
+            "NOTED" => Correction::Noted,
+            _ => Correction::Moved,
+        })
+    }
+
+    /// Takes up to so many free units out of a bucket; says how many.
+    ///
+    /// # Errors
+    /// No answer, or the bucket is not loaded.
+    pub async fn take(&self, tag: &str, units: u32) -> Result<u32, Error> {
+        self.move_units(tag, i64::from(units))
+            .await
+            .map(|taken| taken as u32)
+    }
+
+    /// Puts units into a bucket.
+    ///
+    /// # Errors
+    /// No answer, or the bucket is not loaded.
+    pub async fn put(&self, tag: &str, units: u32) -> Result<(), Error> {
+        self.move_units(tag, -i64::from(units)).await.map(|_| ())
+    }
+
+    async fn move_units(&self, tag: &str, units: i64) -> Result<i64, Error> {
+        let mut command = script::eval(script::TAKE, &[&stock_key(tag)]);
+        command.arg(units);
+        self.run::<Option<i64>>(tag, command)
+            .await?
+            .ok_or(Error::NotReady)
+    }
+
+    /// The slots of each primary, in the order of their first slot.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn primaries(&self) -> Result<Vec<Vec<std::ops::RangeInclusive<u16>>>, Error> {
+        let mut command = cmd("CLUSTER");
+        command.arg("SLOTS");
+        let shards: Vec<Vec<Value>> = self.ask_any(command).await?;
+        let mut primaries = std::collections::BTreeMap::<String, Vec<_>>::new();
+        for shard in shards {
+            let mut shard = shard.into_iter();
+            let mut next = || shard.next().unwrap_or(Value::Nil);
+            let (first, last): (u16, u16) = (read(next())?, read(next())?);
+            let node: Vec<Value> = read(next())?;
+            let name = node.get(2).cloned().unwrap_or(Value::Nil);
+            let owner: String = read(name)?;
+            primaries
+                .entry(owner)
+                .or_default()
+                .push(first..=last.min(SLOTS - 1));
+        }
+        let mut primaries: Vec<_> = primaries.into_values().collect();
+        primaries.sort_by_key(|ranges: &Vec<std::ops::RangeInclusive<u16>>| {
+            ranges.iter().map(|range| *range.start()).min()
+        });
+        Ok(primaries)
+    }
+}
+
+fn record(hold: &Hold) -> String {
+    format!(
+        "{} {} {} {} {}",
+        hold.claim,
+        hold.quantity,
+        hold.taken_here,
+        hold.pay_by.as_millisecond(),
+        hold.shopper
+    )
+}

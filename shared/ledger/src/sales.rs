@@ -1,0 +1,208 @@
+//! Sales, their secrets, gates and rounds.
+
+pub use domain::slot::{GateAddress, Gates};
+use domain::{Sale, SaleId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::table::from_item;
+use crate::{Error, Ledger, Transaction, key};
+
+/// One raising of the threshold, as it is reported.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Its number, from 1.
+    pub round: u32,
+    /// When it was opened.
+    #[serde(with = "domain::order::millis")]
+    pub at: Timestamp,
+    /// Tickets below it may claim.
+    pub threshold: f64,
+    /// Places in line that it admits.
+    pub admitted: u64,
+    /// Units that it offers.
+    pub offered: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Secret {
+    secret: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Listed {
+    sale: SaleId,
+    open: bool,
+}
+
+impl Ledger {
+    /// Writes a new sale, its sealed secret (hex) and its place in the list.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a sale of this name exists.
+    pub async fn create_sale(&self, sale: &Sale, secret: &str) -> Result<(), Error> {
+        let mut writes = Transaction::new();
+        writes.put(&key::sale(&sale.id), sale)?.only_new();
+        writes
+            .put(
+                &key::secret(&sale.id),
+                &Secret {
+                    secret: secret.to_owned(),
+                },
+            )?
+            .only_new();
+        writes.put(
+            &key::listed(&sale.id),
+            &Listed {
+                sale: sale.id.clone(),
+                open: true,
+            },
+        )?;
+        self.table.write_or_conflict(&writes).await
+    }
+
+    /// Reads a sale to decide something.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn sale(&self, sale: &SaleId) -> Result<Option<Sale>, Error> {
+        self.table.get(&key::sale(sale)).await
+    }
+
+    /// Reads a sale to show it: it may be a moment old.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn sale_recent(&self, sale: &SaleId) -> Result<Option<Sale>, Error> {
+        self.table.get_recent(&key::sale(sale)).await
+    }
+
+    /// Writes a changed sale, if nobody changed it since it was read; a round
+    /// that was opened is written with it.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if someone did.
+    pub async fn save_sale(&self, sale: &Sale, round: Option<&Round>) -> Result<Sale, Error> {
+        let next = Sale {
+            version: sale.version + 1,
+            ..sale.clone()
+        };
+        let mut writes = Transaction::new();
+        writes
+            .put(&key::sale(&sale.id), &next)?
+            .only_if("version = :read")
+            .number(":read", sale.version);
+        if let Some(round) = round {
+            writes
+                .put(&key::round(&sale.id, round.round), round)?
+                .only_new();
+        }
+        self.table.write_or_conflict(&writes).await?;
+        Ok(next)
+    }
+
+    /// Reads, changes and writes a sale until no other write comes between.
+    ///
+    /// # Errors
+    /// No such sale is `Ok(None)`; an error of `change` is the outcome inside.
+    pub async fn change_sale<E>(
+        &self,
+        sale: &SaleId,
+        change: impl Fn(&mut Sale) -> Result<(), E>,
+    ) -> Result<Option<Result<Sale, E>>, Error> {
+        for _ in 0..20 {
+            let Some(read) = self.sale(sale).await? else {
+                return Ok(None);
+            };
+            let mut changed = read.clone();
+            if let Err(refused) = change(&mut changed) {
+                return Ok(Some(Err(refused)));
+            }
+            if changed == read {
+                return Ok(Some(Ok(read)));
+            }
+            match self.save_sale(&changed, None).await {
+                Err(Error::Conflict) => {}
+                saved => return saved.map(|sale| Some(Ok(sale))),
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// The draw secret in hex. Only what computes tickets or proves them
+    /// reads it, and only after the opening.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn draw_secret(&self, sale: &SaleId) -> Result<Option<String>, Error> {
+        Ok(self
+            .table
+            .get::<Secret>(&key::secret(sale))
+            .await?
+            .map(|row| row.secret))
+    }
+
+    /// Where the gates of a sale are.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn gates(&self, sale: &SaleId) -> Result<Option<Gates>, Error> {
+        self.table.get(&key::gates(sale)).await
+    }
+
+    /// Publishes where the gates are.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn save_gates(&self, sale: &SaleId, gates: &Gates) -> Result<(), Error> {
+        let mut writes = Transaction::new();
+        writes.put(&key::gates(sale), gates)?;
+        self.table.write_or_conflict(&writes).await
+    }
+
+    /// Names of all sales, or of those that are not settled yet.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn sales(&self, open_only: bool) -> Result<Vec<SaleId>, Error> {
+        let rows = self.table.query(key::SALES_PARTITION, "").await?;
+        let rows = rows
+            .into_iter()
+            .map(from_item::<Listed>)
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(rows
+            .into_iter()
+            .filter(|row| row.open || !open_only)
+            .map(|row| row.sale)
+            .collect())
+    }
+
+    /// Notes that a sale is over and no hold is left: nothing looks at it
+    /// any more by itself.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn close_sale(&self, sale: &SaleId) -> Result<(), Error> {
+        let mut writes = Transaction::new();
+        writes.put(
+            &key::listed(sale),
+            &Listed {
+                sale: sale.clone(),
+                open: false,
+            },
+        )?;
+        self.table.write_or_conflict(&writes).await
+    }
+
+    /// All rounds of a sale, in order.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn rounds(&self, sale: &SaleId) -> Result<Vec<Round>, Error> {
+        let rows = self
+            .table
+            .query(&key::sale_partition(sale), key::ROUND_PREFIX)
+            .await?;
+        rows.into_iter().map(from_item).collect()
+    }
+}

@@ -1,0 +1,64 @@
+//! Closing an intent before its hold ends.
+
+use domain::{Order, OrderStatus};
+
+use super::settle::Capture;
+use super::{Cashier, Refusal};
+use crate::CancelOutcome;
+
+/// What closing an intent came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IntentEnd {
+    /// No money holds it any more: the order, as it now is, may be released
+    /// if its deadline has passed.
+    MayExpire(Order),
+    /// The shopper had paid.
+    Paid,
+    /// Nobody knows. The hold stays; try again.
+    Unreachable,
+}
+
+impl Cashier {
+    /// Closes the intent of a `PAYING` order whose `pay_until` has passed. The
+    /// provider decides: a unit is never released that may still be paid.
+    ///
+    /// # Errors
+    /// The ledger does not answer: nothing may be released.
+    pub async fn close_intent(&self, order: &Order) -> Result<IntentEnd, ledger::Error> {
+        match self.close(order).await {
+            Ok(end) => Ok(end),
+            Err(Refusal::Ledger(error)) => Err(error),
+            Err(error) => {
+                tracing::warn!(
+                    metric = "intent_unreachable",
+                    order = %order.claim.order(),
+                    %error,
+                    "a hold can't end, since its intent could not be closed"
+                );
+                Ok(IntentEnd::Unreachable)
+            }
+        }
+    }
+
+    async fn close(&self, order: &Order) -> Result<IntentEnd, Refusal> {
+        let intent = match &order.intent {
+            Some(intent) => intent.clone(),
+            // Begun, but never bound. The key tells which one it is.
+            None => self.create_intent(order).await?.id,
+        };
+        let id = order.claim.order();
+        let money = match self.provider.cancel(&intent, &id).await? {
+            CancelOutcome::Cancelled => return Ok(IntentEnd::MayExpire(order.clone())),
+            CancelOutcome::AlreadySucceeded(money) => money,
+        };
+        self.settle(order, Capture::found(&intent, money)).await?;
+        let read = self.ledger.order(&order.claim).await?;
+        let now = read.ok_or(ledger::Error::Conflict)?;
+        Ok(match now.status {
+            OrderStatus::Paid => IntentEnd::Paid,
+            // Another attempt began, with an intent that this did not close.
+            OrderStatus::Paying => IntentEnd::Unreachable,
+            _ => IntentEnd::MayExpire(now),
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! Giving money back: asked for until the provider confirms it, once.
+
+use domain::order::RefundStatus;
+use domain::{BucketId, SaleId};
+use jiff::Timestamp;
+use ledger::payments::Refund;
+
+use super::{Cashier, Refusal};
+use crate::{RefundOutcome, RefundRequest};
+
+/// What became of a bucket's refunds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Refunds {
+    /// Confirmed now.
+    pub refunded: usize,
+    /// Still owed.
+    pub pending: usize,
+}
+
+impl Cashier {
+    /// Asks the provider again for every refund of a bucket that it has not
+    /// confirmed. Any number of callers at a time gives one refund.
+    ///
+    /// # Errors
+    /// The ledger does not answer.
+    pub async fn settle_refunds(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+    ) -> Result<Refunds, ledger::Error> {
+        let mut refunds = Refunds::default();
+        for refund in self.ledger.refunds(sale, bucket).await? {
+            if refund.status == RefundStatus::Refunded {
+                continue;
+            }
+            match self.refund(&refund).await {
+                Ok(true) => refunds.refunded += 1,
+                Ok(false) => refunds.pending += 1,
+                Err(Refusal::Ledger(error)) => return Err(error),
+                Err(error) => {
+                    log_unrefunded(&refund, self.clock.now(), &error);
+                    refunds.pending += 1;
+                }
+            }
+        }
+        Ok(refunds)
+    }
+
+    /// Gives a capture back, and notes it once the provider confirms it.
+    /// Whether it did.
+    pub(super) async fn refund(&self, refund: &Refund) -> Result<bool, Refusal> {
+        let request = RefundRequest {
+            intent: refund.intent.clone(),
+            order: refund.order_id.clone(),
+            money: refund.money,
+            idempotency_key: format!("refund-{}", refund.intent),
+        };
+        match self.provider.refund(&request).await? {
+            RefundOutcome::Pending => Ok(false),
+            RefundOutcome::Refunded => {
+                let now = self.clock.now();
+                self.ledger
+                    .refunded(&refund.claim, &refund.intent, now)
+                    .await?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+pub(super) fn log_unrefunded(refund: &Refund, now: Timestamp, error: &Refusal) {
+    tracing::warn!(
+        metric = "refund_unconfirmed",
+        order = %refund.order_id,
+        intent = refund.intent.as_str(),
+        owed_s = (now - refund.created_at).as_secs(),
+        %error,
+        "a refund is owed and not confirmed"
+    );
+}

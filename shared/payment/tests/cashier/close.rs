@@ -1,0 +1,77 @@
+//! Closing an intent before its hold ends.
+
+use std::sync::atomic::Ordering;
+
+use domain::OrderStatus;
+use payment::sandbox::{ConfirmError, Verdict};
+use payment::{Applied, IntentEnd};
+
+use crate::world::{BadLine, MINUTE, World, inr};
+
+/// B11: the provider is asked before a hold ends; its webhook was lost.
+#[tokio::test]
+async fn a_lost_webhook_does_not_cost_the_payment() {
+    let world = World::new().await;
+    let order = world.paying("a").await;
+    let event = world.confirm(&order, Verdict::Succeed(None)).await;
+    let line = BadLine::to(&world);
+    let later = world.cashier_in(MINUTE * 16).with_provider(line.clone());
+
+    line.down.store(true, Ordering::SeqCst);
+    let end = later.close_intent(&order).await.unwrap();
+    assert_eq!(end, IntentEnd::Unreachable);
+    assert_eq!(world.read(&order).await, order);
+
+    line.down.store(false, Ordering::SeqCst);
+    assert_eq!(later.close_intent(&order).await.unwrap(), IntentEnd::Paid);
+    let paid = world.read(&order).await;
+    assert_eq!(paid.status, OrderStatus::Paid);
+    // What the sweeper read before can't release it. The control: without
+    // asking, nothing in the row would have told that it was paid.
+    assert_eq!(world.expire(&order, MINUTE * 16).await, 0);
+    assert_eq!(later.apply(&event).await.unwrap(), Applied::AlreadyPaid);
+    assert_eq!(world.read(&order).await, paid);
+}
+
+#[tokio::test]
+async fn the_control_of_the_lost_webhook() {
+    let world = World::new().await;
+    let order = world.captured("a").await;
+    assert_eq!(world.expire(&order, MINUTE * 16).await, 1);
+}
+
+/// B08: an unpaid intent is closed, then the hold ends once, and the shopper
+/// can't pay any more.
+#[tokio::test]
+async fn an_unpaid_intent_is_closed_for_good() {
+    let world = World::new().await;
+    let order = world.paying("a").await;
+    let secret = world.intent(&order).await.client_secret;
+    for _ in 0..2 {
+        let end = world.cashier.close_intent(&order).await.unwrap();
+        assert_eq!(end, IntentEnd::MayExpire(order.clone()));
+    }
+    let id = order.intent.as_ref().unwrap();
+    let late = world
+        .sandbox
+        .confirm(id, &secret, Verdict::Succeed(None), world.now())
+        .await;
+    assert!(matches!(late, Err(ConfirmError::NotOpen)));
+    assert_eq!(world.expire(&order, MINUTE * 16).await, 1);
+    assert_eq!(world.expire(&order, MINUTE * 16).await, 0);
+}
+
+/// A wrong capture does not pay when it is found by asking, either.
+#[tokio::test]
+async fn a_wrong_capture_is_found_and_goes_back() {
+    let world = World::new().await;
+    let order = world.paying("a").await;
+    world.confirm(&order, Verdict::Succeed(Some(inr(1)))).await;
+    let end = world.cashier.close_intent(&order).await.unwrap();
+    let IntentEnd::MayExpire(now) = end else {
+        panic!("{end:?}");
+    };
+    assert_eq!(now, world.read(&order).await);
+    assert_eq!(world.refunds().await[0].money, inr(1));
+    assert_eq!(world.expire(&now, MINUTE * 16).await, 1);
+}

@@ -1,0 +1,78 @@
+//! A DynamoDB in this process, reached over HTTP by the real SDK.
+
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Credentials;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use dynoxide::Database;
+use ledger::Ledger;
+use runtime::{Clock, Environment};
+use tokio::net::TcpListener;
+
+const TABLE: &str = "ledger";
+
+/// An empty ledger that nobody else uses, and its environment: further
+/// connections, as other execution environments have them, are made with
+/// [`Ledger::connect`]. It lives as long as the test's runtime.
+///
+/// # Panics
+/// If it can't be set up.
+pub async fn ledger() -> (Environment, Ledger) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let database = Database::memory().expect("a database");
+    tokio::spawn(dynoxide::server::serve_with_shutdown(
+        listener,
+        database,
+        std::future::pending(),
+    ));
+    let url = format!("http://{address}");
+    let aws = aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "testing"))
+        .endpoint_url(&url)
+        .load()
+        .await;
+    create_table(&Client::new(&aws)).await;
+    let settings = [("TABLE_NAME", TABLE), ("AWS_ENDPOINT_URL_DYNAMODB", &url)];
+    let environment = Environment {
+        settings: settings
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect(),
+        aws,
+        clock: Clock::system(),
+    };
+    let ledger = Ledger::connect(&environment).expect("settings are given");
+    (environment, ledger)
+}
+
+async fn create_table(client: &Client) {
+    let attribute = |name| {
+        AttributeDefinition::builder()
+            .attribute_name(name)
+            .attribute_type(ScalarAttributeType::S)
+            .build()
+            .expect("name and type are given")
+    };
+    let key = |name, part| {
+        KeySchemaElement::builder()
+            .attribute_name(name)
+            .key_type(part)
+            .build()
+            .expect("name and type are given")
+    };
+    client
+        .create_table()
+        .table_name(TABLE)
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute("pk"))
+        .attribute_definitions(attribute("sk"))
+        .key_schema(key("pk", KeyType::Hash))
+        .key_schema(key("sk", KeyType::Range))
+        .send()
+        .await
+        .expect("a table");
+}

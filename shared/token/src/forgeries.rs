@@ -1,0 +1,672 @@
+//! Forged, altered, borrowed and stale tokens: none is accepted. Every forgery
+//! starts from a token that is, so that what it changes is what is refused.
+
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::rsa::{self, KeySize};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use domain::draw::Ticket;
+use domain::{PassId, SaleId, ShopperId};
+use jiff::Timestamp;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use runtime::Settings;
+use serde_json::{Value, json};
+
+use crate::{
+    Attestation, AttestationKey, EdgeKey, EntryClaims, Grant, Invalid, Keys, PassClaims, Signer,
+};
+
+const OPENS_S: i64 = 1_794_378_600;
+const CLOSES_S: i64 = 1_794_382_200;
+
+fn at(ms_after_opening: i64) -> Timestamp {
+    Timestamp::from_millisecond(OPENS_S * 1_000 + ms_after_opening).unwrap()
+}
+
+fn closes() -> Timestamp {
+    Timestamp::from_second(CLOSES_S).unwrap()
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let body = STANDARD.encode(der);
+    format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
+}
+
+/// A key pair of `PASS_KEYS`.
+struct Pair {
+    kid: &'static str,
+    private: String,
+    public: String,
+    public_der: Vec<u8>,
+}
+
+impl Pair {
+    fn new(kid: &'static str) -> Self {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+        let public: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
+        Self {
+            kid,
+            private: pem("PRIVATE KEY", pair.to_pkcs8v1().unwrap().as_ref()),
+            public: pem("PUBLIC KEY", public.as_ref()),
+            public_der: public.as_ref().to_vec(),
+        }
+    }
+
+    fn full(&self) -> Value {
+        json!({"kid": self.kid, "private": self.private, "public": self.public})
+    }
+
+    fn public_only(&self) -> Value {
+        json!({"kid": self.kid, "public": self.public})
+    }
+
+    fn encoding(&self) -> EncodingKey {
+        EncodingKey::from_ec_pem(self.private.as_bytes()).unwrap()
+    }
+}
+
+fn settings(pass_keys: &Value) -> Settings {
+    [
+        ("PASS_KEYS", pass_keys.to_string()),
+        ("EDGE_KEY", "edge-key-for-tests-0123456789abcdef".to_owned()),
+        ("ATTESTATION_KEY", ATTESTATION_KEY.to_owned()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
+
+const ATTESTATION_KEY: &str = "attestation-key-for-tests-0123456789";
+
+/// One sale's issuer, its keys and a shopper.
+struct World {
+    pair: Pair,
+    keys: Keys,
+    signer: Signer,
+    edge: EdgeKey,
+    sale: SaleId,
+    shopper: ShopperId,
+    pass_id: PassId,
+}
+
+impl World {
+    fn new() -> Self {
+        let pair = Pair::new("k-1");
+        let settings = settings(&json!([pair.full()]));
+        Self {
+            keys: Keys::load(&settings).unwrap(),
+            signer: Signer::load(&settings).unwrap(),
+            edge: EdgeKey::load(&settings).unwrap(),
+            sale: "phone".parse().unwrap(),
+            shopper: "u_42".parse().unwrap(),
+            pass_id: "0123456789abcdef0123456789abcdef".parse().unwrap(),
+            pair,
+        }
+    }
+
+    fn pass_by(&self, signer: &Signer) -> String {
+        let grant = Grant {
+            sale: &self.sale,
+            shopper: &self.shopper,
+            pass_id: &self.pass_id,
+            device: "phone-1",
+            valid_from: at(0),
+            valid_until: closes(),
+        };
+        signer.pass(&self.edge, &grant, at(-60_000)).unwrap()
+    }
+
+    fn pass(&self) -> String {
+        self.pass_by(&self.signer)
+    }
+
+    fn entry(&self) -> String {
+        self.signer
+            .entry(&self.sale, &self.shopper, &self.pass_id, Ticket(0.1), closes(), at(0))
+            .unwrap()
+    }
+
+    fn check(&self, pass: &str) -> Result<PassClaims, Invalid> {
+        self.keys
+            .pass_of(Some(pass), &self.sale, &self.shopper, at(0))
+    }
+
+    fn check_entry(&self, entry: &str) -> Result<EntryClaims, Invalid> {
+        self.keys
+            .entry_of(Some(entry), &self.sale, &self.shopper, &self.pass_id, at(0))
+    }
+
+    /// Claims of a good pass.
+    fn claims(&self) -> Value {
+        part(&self.pass(), 1)
+    }
+
+    /// A pass with this header and these claims, signed with our own key.
+    fn signed(&self, header: &Value, claims: &Value) -> String {
+        let message = format!("{}.{}", encoded(header), encoded(claims));
+        let signature = jsonwebtoken::crypto::sign(
+            message.as_bytes(),
+            &self.pair.encoding(),
+            Algorithm::ES256,
+        );
+        format!("{message}.{}", signature.unwrap())
+    }
+
+    /// A good pass in which one claim is another, signed with our own key.
+    fn with_claim(&self, claim: &str, value: Value) -> String {
+        let mut claims = self.claims();
+        claims[claim] = value;
+        self.signed(&header(), &claims)
+    }
+
+    /// A good pass without a claim, signed with our own key.
+    fn without_claim(&self, claim: &str) -> String {
+        let mut claims = self.claims();
+        claims.as_object_mut().unwrap().remove(claim).unwrap();
+        self.signed(&header(), &claims)
+    }
+
+    /// A good pass whose header has another member, signed with our own key.
+    fn with_header(&self, member: &str, value: Value) -> String {
+        let mut header = header();
+        header[member] = value;
+        self.signed(&header, &self.claims())
+    }
+}
+
+fn header() -> Value {
+    json!({"alg": "ES256", "typ": "pass+jwt", "kid": "k-1"})
+}
+
+fn encoded(value: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(value.to_string())
+}
+
+fn part(token: &str, index: usize) -> Value {
+    let part = token.split('.').nth(index).unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+}
+
+/// A token signed with a secret.
+fn with_secret(typ: &str, kid: Option<&str>, claims: &Value, secret: &[u8]) -> String {
+    let mut header = Header::new(Algorithm::HS256);
+    header.typ = Some(typ.to_owned());
+    header.kid = kid.map(str::to_owned);
+    let key = EncodingKey::from_secret(secret).unwrap();
+    jsonwebtoken::encode(&header, claims, &key).unwrap()
+}
+
+#[test]
+fn good_tokens_are_accepted() {
+    let world = World::new();
+    let claims = world.check(&world.pass()).unwrap();
+    assert_eq!(claims.pass_id, world.pass_id);
+    assert_eq!(claims.device, "phone-1");
+    assert_eq!(world.check_entry(&world.entry()).unwrap().ticket, Ticket(0.1));
+    // What the forgeries below start from.
+    assert!(world.check(&world.signed(&header(), &world.claims())).is_ok());
+    assert!(world.check(&world.with_claim("device", json!("x"))).is_ok());
+}
+
+#[test]
+fn a_pass_has_this_form() {
+    let world = World::new();
+    let pass = world.pass();
+    assert_eq!(part(&pass, 0), header());
+    assert_eq!(
+        part(&pass, 1),
+        json!({
+            "iss": "flash-sale", "aud": "phone", "sub": "u_42", "device": "phone-1",
+            "nbf": OPENS_S, "exp": CLOSES_S, "iat": OPENS_S - 60,
+            "jti": "0123456789abcdef0123456789abcdef", "mac": "G6xJrMFY39iUpWJF53Q1tA",
+        })
+    );
+}
+
+#[test]
+fn a_ticket_survives_its_token() {
+    let world = World::new();
+    for n in 0..200 {
+        let pass: PassId = format!("pass-{n}").parse().unwrap();
+        let ticket = Ticket::drawn(b"secret", &pass);
+        let token = world
+            .signer
+            .entry(&world.sale, &world.shopper, &world.pass_id, ticket, closes(), at(0))
+            .unwrap();
+        let read = world.check_entry(&token).unwrap().ticket;
+        assert_eq!(read.0.to_bits(), ticket.0.to_bits());
+    }
+}
+
+#[test]
+fn a_token_does_not_choose_its_algorithm() {
+    let world = World::new();
+    let claims = world.claims();
+    for alg in ["none", "None", "nOnE", "NONE", "", "ES384", "EdDSA", "PS256"] {
+        let header = json!({"alg": alg, "typ": "pass+jwt", "kid": "k-1"});
+        let message = format!("{}.{}", encoded(&header), encoded(&claims));
+        let signature = world.pass().rsplit_once('.').unwrap().1.to_owned();
+        for token in [
+            format!("{message}."),
+            message.clone(),
+            format!("{message}.{signature}"),
+            // Even where the signature itself is ours.
+            world.signed(&header, &claims),
+        ] {
+            assert_eq!(world.check(&token), Err(Invalid), "{alg}: {token}");
+        }
+    }
+}
+
+#[test]
+fn the_public_key_is_not_a_secret() {
+    let world = World::new();
+    let claims = world.claims();
+    let jwks = serde_json::to_value(world.keys.jwks()).unwrap();
+    for secret in [
+        world.pair.public.as_bytes(),
+        world.pair.public.trim().as_bytes(),
+        &world.pair.public_der,
+        jwks["keys"][0].to_string().as_bytes(),
+        jwks.to_string().as_bytes(),
+        &[0; 32],
+    ] {
+        let token = with_secret("pass+jwt", Some("k-1"), &claims, secret);
+        assert_eq!(world.check(&token), Err(Invalid));
+    }
+}
+
+#[test]
+fn another_kind_of_key_is_refused() {
+    let world = World::new();
+    let pair = rsa::KeyPair::generate(KeySize::Rsa2048).unwrap();
+    let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&pair).unwrap();
+    let private = EncodingKey::from_rsa_pem(pem("PRIVATE KEY", der.as_ref()).as_bytes()).unwrap();
+    let mut header = Header::new(Algorithm::RS256);
+    header.typ = Some("pass+jwt".to_owned());
+    header.kid = Some("k-1".to_owned());
+    let token = jsonwebtoken::encode(&header, &world.claims(), &private).unwrap();
+    assert_eq!(world.check(&token), Err(Invalid));
+
+    let mut header = Header::new(Algorithm::ES256);
+    header.typ = Some("pass+jwt".to_owned());
+    header.kid = Some("k-1".to_owned());
+    let stranger = Pair::new("k-1").encoding();
+    let token = jsonwebtoken::encode(&header, &world.claims(), &stranger).unwrap();
+    assert_eq!(world.check(&token), Err(Invalid));
+}
+
+#[test]
+fn a_key_that_comes_with_the_token_is_not_used() {
+    let world = World::new();
+    let own = Pair::new("k-1");
+    let settings = settings(&json!([own.full()]));
+    let jwk = serde_json::to_value(Keys::load(&settings).unwrap().jwks()).unwrap()["keys"][0].clone();
+    let sets = "https://keys.example/jwks.json";
+    for (member, value) in [
+        ("jwk", jwk),
+        ("jku", json!(sets)),
+        ("x5u", json!(sets)),
+        ("x5c", json!([STANDARD.encode(&own.public_der)])),
+    ] {
+        let mut header = header();
+        header[member] = value.clone();
+        let message = format!("{}.{}", encoded(&header), encoded(&world.claims()));
+        let signature =
+            jsonwebtoken::crypto::sign(message.as_bytes(), &own.encoding(), Algorithm::ES256);
+        let token = format!("{message}.{}", signature.unwrap());
+        assert_eq!(world.check(&token), Err(Invalid), "{member}");
+        // It is ignored, not even read: with our own signature it does no harm.
+        assert!(world.check(&world.with_header(member, value)).is_ok(), "{member}");
+    }
+}
+
+#[test]
+fn an_altered_token_is_refused() {
+    let world = World::new();
+    let pass = world.pass();
+    let parts: Vec<_> = pass.split('.').collect();
+    let mut claims = world.claims();
+    claims["sub"] = json!("u_43");
+    let altered = encoded(&claims);
+    let mut signature = URL_SAFE_NO_PAD.decode(parts[2]).unwrap();
+    signature[7] ^= 1;
+    let bent = URL_SAFE_NO_PAD.encode(&signature);
+    let zeros = URL_SAFE_NO_PAD.encode([0; 64]);
+    for token in [
+        format!("{}.{altered}.{}", parts[0], parts[2]),
+        format!("{}.{}.{bent}", parts[0], parts[1]),
+        format!("{}.{}.{zeros}", parts[0], parts[1]),
+        format!("{}.{}.", parts[0], parts[1]),
+        format!("{}.{}", parts[0], parts[1]),
+        format!("{}..{}", parts[0], parts[2]),
+        format!("{pass}."),
+        format!("{pass}.{}", parts[2]),
+        format!("{pass}="),
+        format!(" {pass}"),
+        format!("{pass},{pass}"),
+        format!("Bearer {pass}"),
+        String::new(),
+        "..".to_owned(),
+        "\0".to_owned(),
+        "é.é.é".to_owned(),
+    ] {
+        let other: ShopperId = "u_43".parse().unwrap();
+        assert_eq!(world.check(&token), Err(Invalid), "{token}");
+        assert_eq!(
+            world.keys.pass_of(Some(&token), &world.sale, &other, at(0)),
+            Err(Invalid),
+            "{token}"
+        );
+    }
+    assert_eq!(
+        world.keys.pass_of(None, &world.sale, &world.shopper, at(0)),
+        Err(Invalid)
+    );
+}
+
+#[test]
+fn a_key_id_is_only_compared() {
+    let world = World::new();
+    for kid in [
+        json!(null),
+        json!("k-2"),
+        json!(""),
+        json!("../../dev/null"),
+        json!("k-1\0"),
+        json!("k-1\r\n"),
+        json!("'k-1'"),
+        json!("k-1?x=1"),
+        json!("K-1"),
+        json!("x".repeat(10_000)),
+        json!(["k-1"]),
+        json!({"kid": "k-1"}),
+        json!(1),
+    ] {
+        let token = world.with_header("kid", kid.clone());
+        assert_eq!(world.check(&token), Err(Invalid), "{kid}");
+    }
+    let token = world.signed(&json!({"alg": "ES256", "typ": "pass+jwt"}), &world.claims());
+    assert_eq!(world.check(&token), Err(Invalid));
+}
+
+#[test]
+fn a_token_is_for_one_purpose() {
+    let world = World::new();
+    for typ in [
+        json!("entry+jwt"),
+        json!("JWT"),
+        json!("PASS+JWT"),
+        json!("application/pass+jwt"),
+        json!(""),
+        json!(null),
+    ] {
+        let token = world.with_header("typ", typ.clone());
+        assert_eq!(world.check(&token), Err(Invalid), "{typ}");
+    }
+    assert_eq!(world.check(&world.entry()), Err(Invalid));
+    assert_eq!(world.check_entry(&world.pass()), Err(Invalid));
+    // All that an entry says, but as a pass.
+    let entry = part(&world.entry(), 1);
+    assert_eq!(world.check_entry(&world.signed(&header(), &entry)), Err(Invalid));
+    let as_entry = json!({"alg": "ES256", "typ": "entry+jwt", "kid": "k-1"});
+    assert!(world.check_entry(&world.signed(&as_entry, &entry)).is_ok());
+    // A session of the store: another issuer.
+    let token = world.with_claim("iss", json!("https://store.example"));
+    assert_eq!(world.check(&token), Err(Invalid));
+}
+
+#[test]
+fn a_token_is_for_one_sale_and_one_shopper() {
+    let world = World::new();
+    let (pass, entry) = (world.pass(), world.entry());
+    let other_sale: SaleId = "phone-2".parse().unwrap();
+    let other_shopper: ShopperId = "u_43".parse().unwrap();
+    let other_pass: PassId = "another".parse().unwrap();
+    let keys = &world.keys;
+    assert_eq!(
+        keys.pass_of(Some(&pass), &other_sale, &world.shopper, at(0)),
+        Err(Invalid)
+    );
+    assert_eq!(
+        keys.pass_of(Some(&pass), &world.sale, &other_shopper, at(0)),
+        Err(Invalid)
+    );
+    for (sale, shopper, pass) in [
+        (&other_sale, &world.shopper, &world.pass_id),
+        (&world.sale, &other_shopper, &world.pass_id),
+        (&world.sale, &world.shopper, &other_pass),
+    ] {
+        assert_eq!(
+            keys.entry_of(Some(&entry), sale, shopper, pass, at(0)),
+            Err(Invalid)
+        );
+    }
+    for aud in [
+        json!(["phone"]),
+        json!(["phone", "phone-2"]),
+        json!([]),
+        json!({"phone": 1}),
+        json!("*"),
+        json!(""),
+        json!("Phone"),
+        json!(null),
+    ] {
+        let token = world.with_claim("aud", aud.clone());
+        assert_eq!(world.check(&token), Err(Invalid), "{aud}");
+    }
+    for sub in [json!(["u_42"]), json!(42), json!(null), json!("")] {
+        let token = world.with_claim("sub", sub.clone());
+        assert_eq!(world.check(&token), Err(Invalid), "{sub}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_given_twice_is_refused() {
+    let world = World::new();
+    let claims = world.claims().to_string().replace(
+        "\"aud\":\"phone\"",
+        "\"aud\":\"phone-2\",\"aud\":\"phone\"",
+    );
+    let message = format!("{}.{}", encoded(&header()), URL_SAFE_NO_PAD.encode(claims));
+    let signature =
+        jsonwebtoken::crypto::sign(message.as_bytes(), &world.pair.encoding(), Algorithm::ES256);
+    let token = format!("{message}.{}", signature.unwrap());
+    assert_eq!(world.check(&token), Err(Invalid));
+}
+
+#[test]
+fn a_token_has_its_time_without_leeway() {
+    let world = World::new();
+    let length_ms = (CLOSES_S - OPENS_S) * 1_000;
+    let pass = world.pass();
+    let entry = world.entry();
+    let valid = |ms| {
+        world
+            .keys
+            .pass_of(Some(&pass), &world.sale, &world.shopper, at(ms))
+            .is_ok()
+    };
+    assert!(!valid(-1));
+    assert!(valid(0));
+    assert!(valid(length_ms - 1));
+    assert!(!valid(length_ms));
+    let valid = |ms| {
+        world
+            .keys
+            .entry_of(Some(&entry), &world.sale, &world.shopper, &world.pass_id, at(ms))
+            .is_ok()
+    };
+    assert!(valid(length_ms - 1));
+    assert!(!valid(length_ms));
+    for claim in ["nbf", "exp", "aud", "sub", "jti", "iss"] {
+        assert_eq!(world.check(&world.without_claim(claim)), Err(Invalid), "{claim}");
+    }
+    for exp in [
+        json!(CLOSES_S.to_string()),
+        json!(CLOSES_S as f64 + 0.5),
+        json!(u64::MAX),
+        json!(null),
+    ] {
+        assert_eq!(world.check(&world.with_claim("exp", exp.clone())), Err(Invalid), "{exp}");
+    }
+}
+
+#[test]
+fn keys_are_rotated() {
+    let world = World::new();
+    let new = Pair::new("k-2");
+    let load = |keys: Value| {
+        let settings = settings(&keys);
+        (Keys::load(&settings).unwrap(), Signer::load(&settings))
+    };
+    let accepts = |keys: &Keys, pass: &str| {
+        keys.pass_of(Some(pass), &world.sale, &world.shopper, at(0)).is_ok()
+    };
+    let old_pass = world.pass();
+
+    // Announced: everyone verifies the new key, the old one still signs.
+    let (keys, signer) = load(json!([world.pair.full(), new.full()]));
+    assert_eq!(part(&world.pass_by(&signer.unwrap()), 0)["kid"], "k-1");
+    assert!(accepts(&keys, &old_pass));
+
+    // Turned over: the old one only verifies.
+    let (keys, signer) = load(json!([new.full(), world.pair.public_only()]));
+    let new_pass = world.pass_by(&signer.unwrap());
+    assert_eq!(part(&new_pass, 0)["kid"], "k-2");
+    assert!(accepts(&keys, &old_pass));
+    assert!(accepts(&keys, &new_pass));
+    let jwks = serde_json::to_value(keys.jwks()).unwrap();
+    assert_eq!(jwks["keys"].as_array().unwrap().len(), 2);
+
+    // Retired.
+    let (keys, _) = load(json!([new.full()]));
+    assert!(!accepts(&keys, &old_pass));
+    assert!(accepts(&keys, &new_pass));
+
+    // Who only verifies can't sign.
+    let (keys, signer) = load(json!([new.public_only()]));
+    assert!(accepts(&keys, &new_pass));
+    assert!(signer.is_err());
+}
+
+#[test]
+fn the_published_keys_are_public() {
+    let world = World::new();
+    let jwks = serde_json::to_value(world.keys.jwks()).unwrap();
+    let key = &jwks["keys"][0];
+    // The last 64 bytes of the key are its coordinates.
+    let (x, y) = world.pair.public_der[world.pair.public_der.len() - 64..].split_at(32);
+    assert_eq!(
+        *key,
+        json!({
+            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k-1",
+            "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
+        })
+    );
+}
+
+#[test]
+fn odd_key_settings_are_refused_without_showing_them() {
+    let (pair, other) = (Pair::new("k-1"), Pair::new("k-2"));
+    let crossed = json!({"kid": "k-1", "private": other.private, "public": pair.public});
+    for keys in [
+        json!([]),
+        json!({}),
+        json!(pair.private),
+        json!([pair.private]),
+        json!([{"kid": pair.private, "public": pair.public}]),
+        json!([{"kid": "../k", "public": pair.public}]),
+        json!([{"kid": "k-1", "public": pair.private}]),
+        json!([{"kid": "k-1", "private": pair.public, "public": pair.public}]),
+        json!([{"kid": "k-1", "secret": pair.private, "public": pair.public}]),
+        json!([pair.full(), pair.full()]),
+        json!([crossed]),
+    ] {
+        let error = match Signer::load(&settings(&keys)) {
+            Ok(_) => panic!("{keys}"),
+            Err(error) => format!("{error:?}"),
+        };
+        assert!(!error.contains("MIG"), "{error}");
+    }
+    assert!(Keys::load(&Settings::default()).is_err());
+}
+
+#[test]
+fn debug_shows_no_key() {
+    let world = World::new();
+    let settings = settings(&json!([world.pair.full()]));
+    let shown = format!(
+        "{:?} {:?} {:?} {:?}",
+        world.keys,
+        world.signer,
+        world.edge,
+        AttestationKey::load(&settings).unwrap()
+    );
+    assert!(shown.contains("k-1"));
+    assert!(!shown.contains("for-tests"), "{shown}");
+    assert!(!shown.contains("MIG"), "{shown}");
+    let bytes = format!("{:?}", ATTESTATION_KEY.as_bytes());
+    assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
+}
+
+/// An attestation that is good unless `change` makes it otherwise.
+fn attested(change: impl Fn(&mut Value)) -> Value {
+    let mut claims = json!({
+        "aud": "phone", "sub": "u_42", "exp": OPENS_S + 600, "iat": OPENS_S,
+        "phone": "+91 98765 43210", "level": 3,
+    });
+    change(&mut claims);
+    claims
+}
+
+#[test]
+fn attestations_are_checked_as_strictly() {
+    use domain::identity::IdentityKind;
+
+    let world = World::new();
+    let key = AttestationKey::load(&settings(&json!([]))).unwrap();
+    let read = |token: &str, ms| {
+        Attestation::verify(&key, token, &world.sale, &world.shopper, at(ms))
+    };
+    let signed = |typ, claims: &Value| {
+        with_secret(typ, None, claims, ATTESTATION_KEY.as_bytes())
+    };
+    let good = signed("attestation+jwt", &attested(|_| {}));
+    let facts = read(&good, 0).unwrap();
+    assert_eq!(facts.fact(IdentityKind::Phone), Some("+91 98765 43210"));
+    assert_eq!(facts.fact(IdentityKind::Email), None);
+    assert!(!format!("{facts:?}").contains("98765"));
+    assert!(read(&good, 599_999).is_ok());
+    assert!(read(&good, 600_000).is_err());
+
+    for (name, claims) in [
+        ("another sale", attested(|c| c["aud"] = json!("phone-2"))),
+        ("two sales", attested(|c| c["aud"] = json!(["phone", "phone-2"]))),
+        ("another shopper", attested(|c| c["sub"] = json!("u_43"))),
+        ("no end", attested(|c| c["exp"] = json!(null))),
+        ("not yet", attested(|c| c["nbf"] = json!(OPENS_S + 1))),
+        ("a number", attested(|c| c["phone"] = json!(9_876_543_210u64))),
+        ("a list", attested(|c| c["email"] = json!(["a@b", "c@d"]))),
+    ] {
+        assert!(read(&signed("attestation+jwt", &claims), 0).is_err(), "{name}");
+    }
+    for typ in ["JWT", "pass+jwt", "entry+jwt", ""] {
+        assert!(read(&signed(typ, &attested(|_| {})), 0).is_err(), "{typ}");
+    }
+    for secret in [&[0; 32][..], b"another-key-for-tests-0123456789abcdef"] {
+        let token = with_secret("attestation+jwt", None, &attested(|_| {}), secret);
+        assert!(read(&token, 0).is_err());
+    }
+    // Of the same family, but not the one algorithm.
+    let mut header = Header::new(Algorithm::HS512);
+    header.typ = Some("attestation+jwt".to_owned());
+    let secret = EncodingKey::from_secret(ATTESTATION_KEY.as_bytes()).unwrap();
+    let token = jsonwebtoken::encode(&header, &attested(|_| {}), &secret).unwrap();
+    assert!(read(&token, 0).is_err());
+    let none = json!({"alg": "none", "typ": "attestation+jwt"});
+    let token = format!("{}.{}.", encoded(&none), encoded(&attested(|_| {})));
+    assert!(read(&token, 0).is_err());
+    assert!(read(&world.pass(), 0).is_err());
+}
