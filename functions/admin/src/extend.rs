@@ -25,11 +25,12 @@ impl AdminFunction {
             })
             .await?;
         let gates = self.ledger.gates(&sale.id).await?.unwrap_or_default();
-        let buckets = gates
+        let buckets: Vec<_> = gates
             .iter()
-            .map(|(bucket, address)| Ok::<_, Problem>((bucket, address)));
+            .map(|(bucket, address)| Ok((bucket, address.tag.clone())))
+            .collect();
         let extended = stream::iter(buckets)
-            .map_ok(|(bucket, address)| self.extend_bucket(&sale, bucket, &address.tag, floor))
+            .map_ok(|(bucket, tag)| self.extend_bucket(&sale, bucket, tag, floor))
             .try_buffer_unordered(CONCURRENCY)
             .try_fold(0u32, |sum, extended| async move { Ok(sum + extended) })
             .await?;

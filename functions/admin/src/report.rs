@@ -58,8 +58,10 @@ impl AdminFunction {
 
     async fn summary(&self, sale: &Sale) -> Result<Reply, Problem> {
         let gates = self.ledger.gates(&sale.id).await?.unwrap_or_default();
-        let looks: Vec<_> =
-            gates.iter().map(|(bucket, address)| Ok((bucket, address.tag.clone()))).collect();
+        let looks: Vec<_> = gates
+            .iter()
+            .map(|(bucket, address)| Ok((bucket, address.tag.clone())))
+            .collect();
         let mut buckets: Vec<(BucketId, Units)> = stream::iter::<Vec<Result<_, Problem>>>(looks)
             .map_ok(|(bucket, tag)| async move {
                 // The gate first: what it holds is in the ledger by the time

@@ -87,7 +87,10 @@ mod tests {
         ] {
             assert_eq!(wrong(body), ["device"], "{body}");
         }
-        assert_eq!(wrong(r#"{"device":"d","attestation":null}"#), ["attestation"]);
+        assert_eq!(
+            wrong(r#"{"device":"d","attestation":null}"#),
+            ["attestation"]
+        );
         assert_eq!(wrong(r#"{"device":"d","sub":"u_1"}"#), ["sub"]);
     }
 }

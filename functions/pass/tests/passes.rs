@@ -1,6 +1,8 @@
 //! Passes against the ledger's table in an emulator, called as API Gateway
 //! calls.
 
+#![allow(clippy::unwrap_used)] // a helper that fails fails its test
+
 use api::HttpFunction;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
@@ -43,45 +45,23 @@ struct World {
 
 impl World {
     async fn new(identity_limits: Value) -> Self {
-        let database = dynoxide::Database::memory().unwrap();
-        let table = json!({
-            "TableName": "ledger", "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": [
-                {"AttributeName": "pk", "AttributeType": "S"},
-                {"AttributeName": "sk", "AttributeType": "S"},
-            ],
-            "KeySchema": [
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
-        });
-        database
-            .create_table(serde_json::from_value(table).unwrap())
-            .unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(dynoxide::server::serve_on(listener, database));
-
+        let (found, ledger) = testing::ledger().await;
+        let kept = |name| (name, found.settings.require(name).unwrap().to_owned());
         let settings: Settings = [
-            ("TABLE_NAME", "ledger".to_owned()),
-            ("AWS_ENDPOINT_URL_DYNAMODB", url),
+            kept("TABLE_NAME"),
+            kept("AWS_ENDPOINT_URL_DYNAMODB"),
             ("PASS_KEYS", pass_keys().to_string()),
             ("EDGE_KEY", "edge-key-for-tests-0123456789abcdef".to_owned()),
-            ("IDENTITY_KEY", "identity-key-for-tests-0123456789ab".to_owned()),
+            (
+                "IDENTITY_KEY",
+                "identity-key-for-tests-0123456789ab".to_owned(),
+            ),
             ("ATTESTATION_KEY", ATTESTATION_KEY.to_owned()),
         ]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
-        let environment = Environment {
-            settings,
-            aws: aws_config::defaults(aws_config::BehaviorVersion::latest())
-                .region("eu-central-1")
-                .test_credentials()
-                .load()
-                .await,
-            clock: Clock::system(),
-        };
+        let environment = Environment { settings, ..found };
         let opens_at = environment.clock.now() + SignedDuration::from_mins(10);
         let Value::Object(members) = json!({
             "sku": "PHONE-1", "name": "Phone", "price": {"amount": 999_900, "currency": "INR"},
@@ -92,7 +72,6 @@ impl World {
         };
         let config = SaleConfig::read(members).unwrap();
         let sale = Sale::new("phone".parse().unwrap(), config, String::new());
-        let ledger = Ledger::connect(&environment).unwrap();
         ledger.create_sale(&sale, "").await.unwrap();
         Self {
             ledger,
@@ -231,12 +210,16 @@ async fn parallel_accounts_do_not_exceed_a_limit() {
 async fn a_refused_account_is_not_counted_elsewhere() {
     let world = World::new(json!({"phone": 1, "address": 1})).await;
     let facts = |phone, address| Some(json!({"phone": phone, "address": address}));
-    let (status, _) = world.pass("u_1", "d", facts("1111111111", "1 A Road")).await;
+    let (status, _) = world
+        .pass("u_1", "d", facts("1111111111", "1 A Road"))
+        .await;
     assert_eq!(status, 201);
     let (status, _) = world.pass("u_2", "d", facts("2222222222", "1 A Rd.")).await;
     assert_eq!(status, 403);
     // The phone of the refused one is still free.
-    let (status, _) = world.pass("u_3", "d", facts("2222222222", "2 B Road")).await;
+    let (status, _) = world
+        .pass("u_3", "d", facts("2222222222", "2 B Road"))
+        .await;
     assert_eq!(status, 201);
 }
 
@@ -250,7 +233,10 @@ async fn what_the_sale_limits_must_be_attested() {
         Some(json!({"email": "a@example.org"})),
     ] {
         let (status, answer) = world.pass("u_1", "d", facts).await;
-        assert_eq!((status, &answer["error"]), (401, &json!("invalid_attestation")));
+        assert_eq!(
+            (status, &answer["error"]),
+            (401, &json!("invalid_attestation"))
+        );
     }
     let another = world.attestation("u_2", json!({"phone": "1111111111"}));
     let body = json!({"device": "d", "attestation": another}).to_string();
@@ -267,7 +253,12 @@ async fn refusals_say_what_is_wrong() {
         (Some("u_1"), "other", good, (404, "not_found")),
         (Some("u_1"), "a{b}", good, (404, "not_found")),
         (Some("u_1"), "phone", "{}", (422, "invalid_field")),
-        (Some("u_1"), "phone", r#"{"device":"d","x":1}"#, (422, "invalid_field")),
+        (
+            Some("u_1"),
+            "phone",
+            r#"{"device":"d","x":1}"#,
+            (422, "invalid_field"),
+        ),
         (Some("u_1"), "phone", "[", (400, "malformed_request")),
     ] {
         let (status, answer) = world.ask(shopper, sale, body).await;
@@ -313,7 +304,10 @@ async fn an_expired_count_refuses_nobody() {
     assert_eq!(issue("u_1", now, 1).await, PassOutcome::Issued);
     let limit = PassOutcome::IdentityLimit(IdentityKind::Phone);
     assert_eq!(issue("u_2", now + day / 2, 1).await, limit);
-    assert!(matches!(issue("u_1", now + day / 2, 1).await, PassOutcome::Existing(_)));
+    assert!(matches!(
+        issue("u_1", now + day / 2, 1).await,
+        PassOutcome::Existing(_)
+    ));
     assert_eq!(issue("u_2", now + day, 1).await, PassOutcome::Issued);
     assert_eq!(issue("u_3", now + day, 1).await, limit);
 }
@@ -322,7 +316,11 @@ async fn an_expired_count_refuses_nobody() {
 async fn a_subscription_is_made_once() {
     let world = World::new(json!({})).await;
     let shopper = "u_1".parse().unwrap();
-    let subscribe = || world.ledger.subscribe(&world.sale.id, &shopper, world.clock.now());
+    let subscribe = || {
+        world
+            .ledger
+            .subscribe(&world.sale.id, &shopper, world.clock.now())
+    };
     assert!(subscribe().await.unwrap());
     assert!(!subscribe().await.unwrap());
 }

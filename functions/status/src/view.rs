@@ -262,9 +262,15 @@ mod tests {
             view(&sale, at(&sale, 5_000)).stock
         };
         assert_eq!(stock(|_| {}), Stock::Available);
-        assert_eq!(stock(|s| s.state = SaleState::AllClaimed), Stock::AllClaimed);
+        assert_eq!(
+            stock(|s| s.state = SaleState::AllClaimed),
+            Stock::AllClaimed
+        );
         assert_eq!(stock(|s| s.state = SaleState::SoldOut), Stock::SoldOut);
-        assert_eq!(stock(|s| s.switches.waitlist_only = true), Stock::AllClaimed);
+        assert_eq!(
+            stock(|s| s.switches.waitlist_only = true),
+            Stock::AllClaimed
+        );
         assert_eq!(stock(|s| s.switches.force_sold_out = true), Stock::SoldOut);
         assert_eq!(
             stock(|s| {

@@ -1,7 +1,7 @@
 //! Which buckets are looked after, and how many at a time.
 
 use domain::Sale;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use jiff::SignedDuration;
 use ledger::Error;
 
@@ -24,11 +24,11 @@ impl SweeperFunction {
         let any = !watched.is_empty();
         stream::iter(watched)
             .for_each_concurrent(CONCURRENCY, |bucket| async move {
-                if let Err(error) = self.sweep_bucket(&bucket).await {
+                if let Err(error) = self.sweep_bucket(&bucket).boxed().await {
                     tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
                         "a bucket was not swept");
                 }
-                if upkeep && let Err(error) = self.keep_up(&bucket).await {
+                if upkeep && let Err(error) = self.keep_up(&bucket).boxed().await {
                     tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
                         "a bucket was not compared");
                 }

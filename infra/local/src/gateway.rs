@@ -22,7 +22,6 @@ use crate::http_event;
 use crate::identity::{self, Identity};
 use crate::reply::message;
 use crate::routes::{Prepared, Routes};
-use crate::template::Access;
 
 /// API Gateway's limit of a body.
 const BODY_MAX: usize = 10 * 1024 * 1024;
@@ -112,7 +111,7 @@ impl Gateway {
             .routes
             .find(parts.method.as_str(), parts.uri.path())
             .ok_or_else(|| message(StatusCode::NOT_FOUND, "Not Found"))?;
-        let session = self.authorize(route, &parts)?;
+        let session = self.authorize(route, &parts).map_err(refused)?;
         let body = whole(body).await?;
         let routed = http_event::Routed {
             route_key: &route.key,
@@ -148,32 +147,12 @@ impl Gateway {
         }
     }
 
-    fn authorize(
-        &self,
-        route: &Prepared,
-        parts: &Parts,
-    ) -> Result<Option<Session>, Response<Body>> {
-        let (Access::Token { .. }, Some(authorizer)) = (&route.access, &self.authorizer) else {
-            return Ok(None);
-        };
-        authorizer
-            .check(&route.access, &parts.headers)
-            .map_err(|refusal| {
-                let (status, text, challenge) = match refusal {
-                    Refusal::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized", "Bearer"),
-                    Refusal::Forbidden => (
-                        StatusCode::FORBIDDEN,
-                        "Forbidden",
-                        "Bearer error=\"insufficient_scope\"",
-                    ),
-                };
-                let mut response = message(status, text);
-                response.headers_mut().insert(
-                    header::WWW_AUTHENTICATE,
-                    HeaderValue::from_static(challenge),
-                );
-                response
-            })
+    fn authorize(&self, route: &Prepared, parts: &Parts) -> Result<Option<Session>, Refusal> {
+        match &self.authorizer {
+            Some(authorizer) => authorizer.check(&route.access, &parts.headers),
+            // Without an authorizer no route asks for a token.
+            None => Ok(None),
+        }
     }
 
     /// The runner's own routes. Signing many tokens takes long, so it must
@@ -194,6 +173,23 @@ async fn whole(body: Body) -> Result<Bytes, Response<Body>> {
     to_bytes(body, BODY_MAX)
         .await
         .map_err(|_| message(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"))
+}
+
+fn refused(refusal: Refusal) -> Response<Body> {
+    let (status, text, challenge) = match refusal {
+        Refusal::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized", "Bearer"),
+        Refusal::Forbidden => (
+            StatusCode::FORBIDDEN,
+            "Forbidden",
+            "Bearer error=\"insufficient_scope\"",
+        ),
+    };
+    let mut response = message(status, text);
+    response.headers_mut().insert(
+        header::WWW_AUTHENTICATE,
+        HeaderValue::from_static(challenge),
+    );
+    response
 }
 
 fn internal_server_error() -> Response<Body> {

@@ -155,9 +155,10 @@ To try, in this order, in another terminal (needs jq):
   json $API/v1/sales/$SALE/status
 
   # a claim, its order, a payment that the sandbox confirms
-  CLAIM=$(curl -s -X POST -H "authorization: Bearer $ADA" -H "sale-pass: $PASS" -H "sale-entry: $ENTRY" -H "idempotency-key: 1" $API/v1/sales/$SALE/claims | jq -r .claim)
-  json -H "authorization: Bearer $ADA" $API/v1/orders/$CLAIM
-  INTENT=$(curl -s -X POST -H "authorization: Bearer $ADA" $API/v1/orders/$CLAIM/payments | jq -r .intent)
+  CLAIM=$(curl -s -X POST -H "authorization: Bearer $ADA" -H "sale-pass: $PASS" -H "sale-entry: $ENTRY" -H "idempotency-key: 1" $API/v1/sales/$SALE/claims | jq -r .claim_id)
+  ORDER=$(curl -s -H "authorization: Bearer $ADA" $API/v1/claims/$CLAIM | jq -r .order.order_id)
+  json -H "authorization: Bearer $ADA" $API/v1/orders/$ORDER
+  INTENT=$(curl -s -X POST -H "authorization: Bearer $ADA" $API/v1/orders/$ORDER/payments | jq -r .intent)
   json -X POST $API/v1/sandbox/intents/$INTENT/confirm
   json -H "authorization: Bearer $ADMIN" $API/v1/admin/sales/$SALE/report
 

@@ -7,13 +7,13 @@ use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 
 /// A system whose queue is left alone.
-async fn system() -> System {
+async fn system() -> anyhow::Result<System> {
     let options = Options {
         schedules: false,
         event_sources: false,
         ..Options::default()
     };
-    System::start(options).await.unwrap()
+    System::start(options).await
 }
 
 async fn call(system: &System, method: Method, path: &str, token: Option<&str>) -> (u16, Value) {
@@ -21,14 +21,14 @@ async fn call(system: &System, method: Method, path: &str, token: Option<&str>) 
     if let Some(token) = token {
         request = request.bearer_auth(token);
     }
-    let answer = request.send().await.unwrap();
+    let answer = request.send().await.expect("the gateway answers");
     let status = answer.status().as_u16();
     (status, answer.json().await.unwrap_or_default())
 }
 
 #[tokio::test]
 async fn the_gateway_answers_for_itself() {
-    let mut system = system().await;
+    let mut system = system().await.unwrap();
     let message = |text: &str| json!({ "message": text });
 
     let unknown = call(&system, Method::GET, "/v1/nowhere", None).await;
@@ -100,7 +100,7 @@ async fn the_gateway_answers_for_itself() {
 
 #[tokio::test]
 async fn the_development_identity_provider_issues_tokens_that_count() {
-    let system = system().await;
+    let system = system().await.unwrap();
     let client = Client::new();
     let ask = async |path: &str, body: Value| -> Value {
         let url = format!("{}/_dev/{path}", system.base_url());
@@ -141,7 +141,7 @@ async fn the_development_identity_provider_issues_tokens_that_count() {
 
 #[tokio::test]
 async fn the_queue_speaks_to_the_real_sdk() {
-    let system = system().await;
+    let system = system().await.unwrap();
     let config = Builder::from(system.aws())
         .endpoint_url(system.sqs_url())
         .build();
@@ -213,7 +213,7 @@ async fn the_queue_speaks_to_the_real_sdk() {
 
 #[tokio::test]
 async fn the_table_is_the_templates() {
-    let system = system().await;
+    let system = system().await.unwrap();
     let config = aws_sdk_dynamodb::config::Builder::from(system.aws())
         .endpoint_url(system.dynamodb_url())
         .build();

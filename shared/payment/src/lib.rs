@@ -25,8 +25,6 @@ pub use provider::{
 };
 pub use sandbox::SandboxProvider;
 
-pub use async_trait::async_trait;
-
 use std::sync::Arc;
 
 use ledger::Ledger;

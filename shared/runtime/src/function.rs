@@ -1,6 +1,7 @@
 //! Functions that are fed events by a queue or a schedule.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -43,6 +44,8 @@ pub trait EventFunction: Sized + Send + Sync + 'static {
     ) -> impl Future<Output = anyhow::Result<Self::Answer>> + Send;
 }
 
+type Work<'a, T> = Pin<Box<dyn Future<Output = anyhow::Result<T>> + Send + 'a>>;
+
 /// Runs `F` under Lambda.
 ///
 /// # Errors
@@ -59,8 +62,10 @@ pub async fn serve<F: EventFunction>() -> Result<(), lambda_runtime::Error> {
                 request_id: event.context.request_id,
                 deadline,
             };
-            let answer = function.handle(event.payload, invocation).await;
-            answer.map_err(|error| {
+            // Boxed: the compiler otherwise lays the whole work of a function
+            // out in one type, and gives up on the deepest.
+            let work: Work<'_, F::Answer> = Box::pin(function.handle(event.payload, invocation));
+            work.await.map_err(|error| {
                 tracing::error!(error = format!("{error:#}"), "run failed");
                 lambda_runtime::Error::from(error)
             })

@@ -6,6 +6,10 @@ use aws_sdk_dynamodb::config::Credentials;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use dynoxide::Database;
 use ledger::Ledger;
 use runtime::{Clock, Environment};
@@ -33,6 +37,7 @@ pub async fn ledger() -> (Environment, Ledger) {
         .region(Region::new("eu-west-1"))
         .credentials_provider(Credentials::new("test", "test", None, None, "testing"))
         .endpoint_url(&url)
+        .http_client(http_client())
         .load()
         .await;
     create_table(&Client::new(&aws)).await;
@@ -47,6 +52,13 @@ pub async fn ledger() -> (Environment, Ledger) {
     };
     let ledger = Ledger::connect(&environment).expect("settings are given");
     (environment, ledger)
+}
+
+/// The SDK's own client, named here so that [`crate::stop`] can wrap it.
+fn http_client() -> SharedHttpClient {
+    Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
+        .build_https()
 }
 
 async fn create_table(client: &Client) {

@@ -123,7 +123,14 @@ impl World {
 
     fn entry(&self) -> String {
         self.signer
-            .entry(&self.sale, &self.shopper, &self.pass_id, Ticket(0.1), closes(), at(0))
+            .entry(
+                &self.sale,
+                &self.shopper,
+                &self.pass_id,
+                Ticket(0.1),
+                closes(),
+                at(0),
+            )
             .unwrap()
     }
 
@@ -145,11 +152,8 @@ impl World {
     /// A pass with this header and these claims, signed with our own key.
     fn signed(&self, header: &Value, claims: &Value) -> String {
         let message = format!("{}.{}", encoded(header), encoded(claims));
-        let signature = jsonwebtoken::crypto::sign(
-            message.as_bytes(),
-            &self.pair.encoding(),
-            Algorithm::ES256,
-        );
+        let signature =
+            jsonwebtoken::crypto::sign(message.as_bytes(), &self.pair.encoding(), Algorithm::ES256);
         format!("{message}.{}", signature.unwrap())
     }
 
@@ -203,9 +207,16 @@ fn good_tokens_are_accepted() {
     let claims = world.check(&world.pass()).unwrap();
     assert_eq!(claims.pass_id, world.pass_id);
     assert_eq!(claims.device, "phone-1");
-    assert_eq!(world.check_entry(&world.entry()).unwrap().ticket, Ticket(0.1));
+    assert_eq!(
+        world.check_entry(&world.entry()).unwrap().ticket,
+        Ticket(0.1)
+    );
     // What the forgeries below start from.
-    assert!(world.check(&world.signed(&header(), &world.claims())).is_ok());
+    assert!(
+        world
+            .check(&world.signed(&header(), &world.claims()))
+            .is_ok()
+    );
     assert!(world.check(&world.with_claim("device", json!("x"))).is_ok());
 }
 
@@ -232,7 +243,14 @@ fn a_ticket_survives_its_token() {
         let ticket = Ticket::drawn(b"secret", &pass);
         let token = world
             .signer
-            .entry(&world.sale, &world.shopper, &world.pass_id, ticket, closes(), at(0))
+            .entry(
+                &world.sale,
+                &world.shopper,
+                &world.pass_id,
+                ticket,
+                closes(),
+                at(0),
+            )
             .unwrap();
         let read = world.check_entry(&token).unwrap().ticket;
         assert_eq!(read.0.to_bits(), ticket.0.to_bits());
@@ -243,7 +261,9 @@ fn a_ticket_survives_its_token() {
 fn a_token_does_not_choose_its_algorithm() {
     let world = World::new();
     let claims = world.claims();
-    for alg in ["none", "None", "nOnE", "NONE", "", "ES384", "EdDSA", "PS256"] {
+    for alg in [
+        "none", "None", "nOnE", "NONE", "", "ES384", "EdDSA", "PS256",
+    ] {
         let header = json!({"alg": alg, "typ": "pass+jwt", "kid": "k-1"});
         let message = format!("{}.{}", encoded(&header), encoded(&claims));
         let signature = world.pass().rsplit_once('.').unwrap().1.to_owned();
@@ -263,13 +283,19 @@ fn a_token_does_not_choose_its_algorithm() {
 fn the_public_key_is_not_a_secret() {
     let world = World::new();
     let claims = world.claims();
-    let jwks = serde_json::to_value(world.keys.jwks()).unwrap();
+    let jwks = world.keys.jwks();
+    let (set, key) = (json!(jwks), json!(jwks.keys[0]));
     for secret in [
         world.pair.public.as_bytes(),
         world.pair.public.trim().as_bytes(),
         &world.pair.public_der,
-        jwks["keys"][0].to_string().as_bytes(),
-        jwks.to_string().as_bytes(),
+        // The point alone.
+        &world.pair.public_der[world.pair.public_der.len() - 65..],
+        // With members in order of their names, and as they are served.
+        set.to_string().as_bytes(),
+        key.to_string().as_bytes(),
+        serde_json::to_string(&jwks).unwrap().as_bytes(),
+        serde_json::to_string(&jwks.keys[0]).unwrap().as_bytes(),
         &[0; 32],
     ] {
         let token = with_secret("pass+jwt", Some("k-1"), &claims, secret);
@@ -302,7 +328,8 @@ fn a_key_that_comes_with_the_token_is_not_used() {
     let world = World::new();
     let own = Pair::new("k-1");
     let settings = settings(&json!([own.full()]));
-    let jwk = serde_json::to_value(Keys::load(&settings).unwrap().jwks()).unwrap()["keys"][0].clone();
+    let jwk =
+        serde_json::to_value(Keys::load(&settings).unwrap().jwks()).unwrap()["keys"][0].clone();
     let sets = "https://keys.example/jwks.json";
     for (member, value) in [
         ("jwk", jwk),
@@ -318,7 +345,10 @@ fn a_key_that_comes_with_the_token_is_not_used() {
         let token = format!("{message}.{}", signature.unwrap());
         assert_eq!(world.check(&token), Err(Invalid), "{member}");
         // It is ignored, not even read: with our own signature it does no harm.
-        assert!(world.check(&world.with_header(member, value)).is_ok(), "{member}");
+        assert!(
+            world.check(&world.with_header(member, value)).is_ok(),
+            "{member}"
+        );
     }
 }
 
@@ -409,7 +439,10 @@ fn a_token_is_for_one_purpose() {
     assert_eq!(world.check_entry(&world.pass()), Err(Invalid));
     // All that an entry says, but as a pass.
     let entry = part(&world.entry(), 1);
-    assert_eq!(world.check_entry(&world.signed(&header(), &entry)), Err(Invalid));
+    assert_eq!(
+        world.check_entry(&world.signed(&header(), &entry)),
+        Err(Invalid)
+    );
     let as_entry = json!({"alg": "ES256", "typ": "entry+jwt", "kid": "k-1"});
     assert!(world.check_entry(&world.signed(&as_entry, &entry)).is_ok());
     // A session of the store: another issuer.
@@ -465,10 +498,10 @@ fn a_token_is_for_one_sale_and_one_shopper() {
 #[test]
 fn a_claim_that_is_given_twice_is_refused() {
     let world = World::new();
-    let claims = world.claims().to_string().replace(
-        "\"aud\":\"phone\"",
-        "\"aud\":\"phone-2\",\"aud\":\"phone\"",
-    );
+    let claims = world
+        .claims()
+        .to_string()
+        .replace("\"aud\":\"phone\"", "\"aud\":\"phone-2\",\"aud\":\"phone\"");
     let message = format!("{}.{}", encoded(&header()), URL_SAFE_NO_PAD.encode(claims));
     let signature =
         jsonwebtoken::crypto::sign(message.as_bytes(), &world.pair.encoding(), Algorithm::ES256);
@@ -495,13 +528,23 @@ fn a_token_has_its_time_without_leeway() {
     let valid = |ms| {
         world
             .keys
-            .entry_of(Some(&entry), &world.sale, &world.shopper, &world.pass_id, at(ms))
+            .entry_of(
+                Some(&entry),
+                &world.sale,
+                &world.shopper,
+                &world.pass_id,
+                at(ms),
+            )
             .is_ok()
     };
     assert!(valid(length_ms - 1));
     assert!(!valid(length_ms));
     for claim in ["nbf", "exp", "aud", "sub", "jti", "iss"] {
-        assert_eq!(world.check(&world.without_claim(claim)), Err(Invalid), "{claim}");
+        assert_eq!(
+            world.check(&world.without_claim(claim)),
+            Err(Invalid),
+            "{claim}"
+        );
     }
     for exp in [
         json!(CLOSES_S.to_string()),
@@ -509,7 +552,11 @@ fn a_token_has_its_time_without_leeway() {
         json!(u64::MAX),
         json!(null),
     ] {
-        assert_eq!(world.check(&world.with_claim("exp", exp.clone())), Err(Invalid), "{exp}");
+        assert_eq!(
+            world.check(&world.with_claim("exp", exp.clone())),
+            Err(Invalid),
+            "{exp}"
+        );
     }
 }
 
@@ -522,7 +569,8 @@ fn keys_are_rotated() {
         (Keys::load(&settings).unwrap(), Signer::load(&settings))
     };
     let accepts = |keys: &Keys, pass: &str| {
-        keys.pass_of(Some(pass), &world.sale, &world.shopper, at(0)).is_ok()
+        keys.pass_of(Some(pass), &world.sale, &world.shopper, at(0))
+            .is_ok()
     };
     let old_pass = world.pass();
 
@@ -627,12 +675,9 @@ fn attestations_are_checked_as_strictly() {
 
     let world = World::new();
     let key = AttestationKey::load(&settings(&json!([]))).unwrap();
-    let read = |token: &str, ms| {
-        Attestation::verify(&key, token, &world.sale, &world.shopper, at(ms))
-    };
-    let signed = |typ, claims: &Value| {
-        with_secret(typ, None, claims, ATTESTATION_KEY.as_bytes())
-    };
+    let read =
+        |token: &str, ms| Attestation::verify(&key, token, &world.sale, &world.shopper, at(ms));
+    let signed = |typ, claims: &Value| with_secret(typ, None, claims, ATTESTATION_KEY.as_bytes());
     let good = signed("attestation+jwt", &attested(|_| {}));
     let facts = read(&good, 0).unwrap();
     assert_eq!(facts.fact(IdentityKind::Phone), Some("+91 98765 43210"));
@@ -643,14 +688,23 @@ fn attestations_are_checked_as_strictly() {
 
     for (name, claims) in [
         ("another sale", attested(|c| c["aud"] = json!("phone-2"))),
-        ("two sales", attested(|c| c["aud"] = json!(["phone", "phone-2"]))),
+        (
+            "two sales",
+            attested(|c| c["aud"] = json!(["phone", "phone-2"])),
+        ),
         ("another shopper", attested(|c| c["sub"] = json!("u_43"))),
         ("no end", attested(|c| c["exp"] = json!(null))),
         ("not yet", attested(|c| c["nbf"] = json!(OPENS_S + 1))),
-        ("a number", attested(|c| c["phone"] = json!(9_876_543_210u64))),
+        (
+            "a number",
+            attested(|c| c["phone"] = json!(9_876_543_210u64)),
+        ),
         ("a list", attested(|c| c["email"] = json!(["a@b", "c@d"]))),
     ] {
-        assert!(read(&signed("attestation+jwt", &claims), 0).is_err(), "{name}");
+        assert!(
+            read(&signed("attestation+jwt", &claims), 0).is_err(),
+            "{name}"
+        );
     }
     for typ in ["JWT", "pass+jwt", "entry+jwt", ""] {
         assert!(read(&signed(typ, &attested(|_| {})), 0).is_err(), "{typ}");

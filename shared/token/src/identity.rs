@@ -62,7 +62,10 @@ mod tests {
             first,
             "81116a0180969745ab9e608ec4e5398a294e2b366b627659eda43877209ccc24"
         );
-        assert_eq!(hash("phone", IdentityKind::Email, "ab@gmail.com"), Some(first));
+        assert_eq!(
+            hash("phone", IdentityKind::Email, "ab@gmail.com"),
+            Some(first)
+        );
     }
 
     #[test]

@@ -91,7 +91,10 @@ impl Keys {
     /// # Errors
     /// It is missing, or not a list of P-256 keys with different names.
     pub fn load(settings: &Settings) -> anyhow::Result<Self> {
-        let keys = pairs(settings)?.iter().map(Key::read).collect::<Result<_, _>>()?;
+        let keys = pairs(settings)?
+            .iter()
+            .map(Key::read)
+            .collect::<Result<_, _>>()?;
         Ok(Self(keys))
     }
 

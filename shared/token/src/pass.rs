@@ -47,7 +47,14 @@ impl EdgeKey {
     /// HMAC-SHA256 over sale, pass id, shopper, `nbf` and `exp`, a line each,
     /// cut to 16 bytes, in base64url. None of them can hold a line feed, so no
     /// two passes share a message.
-    fn code(&self, sale: &SaleId, pass: &PassId, shopper: &ShopperId, nbf: i64, exp: i64) -> String {
+    fn code(
+        &self,
+        sale: &SaleId,
+        pass: &PassId,
+        shopper: &ShopperId,
+        nbf: i64,
+        exp: i64,
+    ) -> String {
         let tag = self
             .0
             .of(format!("{sale}\n{pass}\n{shopper}\n{nbf}\n{exp}").as_bytes());

@@ -11,7 +11,7 @@ use crate::CancelOutcome;
 pub enum IntentEnd {
     /// No money holds it any more: the order, as it now is, may be released
     /// if its deadline has passed.
-    MayExpire(Order),
+    MayExpire(Box<Order>),
     /// The shopper had paid.
     Paid,
     /// Nobody knows. The hold stays; try again.
@@ -48,7 +48,7 @@ impl Cashier {
         };
         let id = order.claim.order();
         let money = match self.provider.cancel(&intent, &id).await? {
-            CancelOutcome::Cancelled => return Ok(IntentEnd::MayExpire(order.clone())),
+            CancelOutcome::Cancelled => return Ok(IntentEnd::MayExpire(Box::new(order.clone()))),
             CancelOutcome::AlreadySucceeded(money) => money,
         };
         self.settle(order, Capture::found(&intent, money)).await?;
@@ -58,7 +58,7 @@ impl Cashier {
             OrderStatus::Paid => IntentEnd::Paid,
             // Another attempt began, with an intent that this did not close.
             OrderStatus::Paying => IntentEnd::Unreachable,
-            _ => IntentEnd::MayExpire(now),
+            _ => IntentEnd::MayExpire(Box::new(now)),
         })
     }
 }

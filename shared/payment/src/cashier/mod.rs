@@ -44,7 +44,7 @@ const ROUNDS: u32 = 20;
 
 /// How long an intent can be paid, in seconds, if `PAYMENT_INTENT_S` does not
 /// say otherwise. A hold that lasts longer keeps its intent open as long.
-const INTENT_S: i64 = 900;
+const INTENT_S: u32 = 900;
 
 /// Applies the rules with one ledger and one provider.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Cashier {
             ledger: ledger.clone(),
             provider: crate::provider(environment, ledger)?,
             clock: environment.clock,
-            intent_life: SignedDuration::from_secs(intent_s),
+            intent_life: SignedDuration::from_secs(intent_s.into()),
         })
     }
 

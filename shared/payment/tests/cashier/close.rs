@@ -49,7 +49,7 @@ async fn an_unpaid_intent_is_closed_for_good() {
     let secret = world.intent(&order).await.client_secret;
     for _ in 0..2 {
         let end = world.cashier.close_intent(&order).await.unwrap();
-        assert_eq!(end, IntentEnd::MayExpire(order.clone()));
+        assert_eq!(end, IntentEnd::MayExpire(Box::new(order.clone())));
     }
     let id = order.intent.as_ref().unwrap();
     let late = world
@@ -71,7 +71,7 @@ async fn a_wrong_capture_is_found_and_goes_back() {
     let IntentEnd::MayExpire(now) = end else {
         panic!("{end:?}");
     };
-    assert_eq!(now, world.read(&order).await);
+    assert_eq!(*now, world.read(&order).await);
     assert_eq!(world.refunds().await[0].money, inr(1));
     assert_eq!(world.expire(&now, MINUTE * 16).await, 1);
 }

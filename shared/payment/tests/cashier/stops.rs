@@ -68,7 +68,11 @@ async fn what_stopped_beginning_can_expire() {
         if left.status == OrderStatus::Paying {
             let later = world.cashier_in(MINUTE * 16);
             let end = later.close_intent(&left).await.unwrap();
-            assert_eq!(end, IntentEnd::MayExpire(left.clone()), "{point:?}");
+            assert_eq!(
+                end,
+                IntentEnd::MayExpire(Box::new(left.clone())),
+                "{point:?}"
+            );
         }
         assert_eq!(world.expire(&left, MINUTE * 16).await, 1);
         let refused = world.cashier.begin(left).await;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use domain::{BucketId, IntentId, Money, Order, OrderId, SaleId};
 use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
@@ -208,7 +209,7 @@ fn takes_one(counter: &AtomicUsize) -> bool {
         .is_ok()
 }
 
-#[payment::async_trait]
+#[async_trait]
 impl Provider for BadLine {
     fn name(&self) -> &'static str {
         self.sandbox.name()
