@@ -4,7 +4,7 @@ use api::{Call, Code, Problem, Reply};
 use domain::bucket::UNITS_PER_BUCKET_MAX;
 use domain::draw::commitment;
 use domain::input::FieldError;
-use domain::sale::SaleConfig;
+use domain::sale::{Admission, SaleConfig};
 use domain::{Sale, SaleId};
 use jiff::Timestamp;
 use lambda_http::http::StatusCode;
@@ -70,6 +70,7 @@ impl AdminFunction {
                 }
                 sale.config = merged(sale, &changes)?;
                 sale.free = u64::from(sale.config.units);
+                sale.admission = Admission::before(&sale.config);
                 sale.loaded = false;
                 Ok(())
             })

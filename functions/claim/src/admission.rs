@@ -95,7 +95,7 @@ impl ClaimFunction {
         now: Timestamp,
     ) -> Result<Problem, Problem> {
         let sale = &visitor.sale;
-        let mut admission = sale.admission;
+        let admission = sale.admission;
         let mut problem = Problem::new(Code::SoldOut);
         let ticket = match visitor.ticket {
             Some(ticket) => ticket,
@@ -108,8 +108,6 @@ impl ClaimFunction {
                 let home = domain::bucket::home(&visitor.shopper, sale.config.buckets);
                 let address = gates.of(home).ok_or_else(Problem::not_found)?;
                 let local = self.gate.arrive(&address.tag, &visitor.pass).await?;
-                // A race has no draw to be counted: its scale is its units.
-                admission.scale = admission.scale.max(u64::from(sale.config.units));
                 let place = arrival(local, home, sale.config.buckets);
                 let ticket = Ticket::late(place, admission.scale);
                 let closes_at = sale.config.closes_at.at;

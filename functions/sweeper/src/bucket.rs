@@ -61,12 +61,15 @@ impl SweeperFunction {
     /// Ends those of these orders whose time is over; moves or drops the
     /// deadline of the others.
     pub(crate) async fn end_holds(&self, at: &Watched, orders: Vec<Order>) -> Result<(), Failure> {
-        let now = self.clock.now();
         let mut over = Vec::new();
-        let mut finished = Vec::new();
         for order in orders {
+            let order = match self.decide(order).await? {
+                Some(order) => order,
+                // It may still be paid: the unit stays held.
+                None => continue,
+            };
             match order.deadline() {
-                Some(deadline) if deadline > now => {
+                Some(deadline) if deadline > self.clock.now() => {
                     // Paying, or given more time: the deadline is moved, not dropped.
                     let moved = self
                         .gate
@@ -74,24 +77,8 @@ impl SweeperFunction {
                         .await;
                     moved.map_err(words)?;
                 }
-                Some(_) if order.status == OrderStatus::Paying => {
-                    match self.cashier.close_intent(&order).await.map_err(words)? {
-                        IntentEnd::MayExpire(order) if order.deadline().is_some() => {
-                            over.push(order)
-                        }
-                        IntentEnd::MayExpire(order) => finished.push(order),
-                        IntentEnd::Paid => {
-                            finished.push(Order {
-                                status: OrderStatus::Paid,
-                                ..order
-                            });
-                        }
-                        // It may still be paid: the unit stays held.
-                        IntentEnd::Unreachable => {}
-                    }
-                }
                 Some(_) => over.push(order),
-                None => finished.push(order),
+                None => self.follow(at, &order).await?,
             }
         }
         for batch in over.chunks(RELEASE_BATCH) {
@@ -114,10 +101,29 @@ impl SweeperFunction {
                 release.map_err(words)?;
             }
         }
-        for order in finished {
-            self.follow(at, &order).await?;
-        }
         Ok(())
+    }
+
+    /// The order as it stands once the provider was asked, if it has to be:
+    /// an intent whose time is over is closed, and a success that came before
+    /// that wins. `None` if the provider does not answer.
+    async fn decide(&self, order: Order) -> Result<Option<Order>, Failure> {
+        let over = order
+            .deadline()
+            .is_some_and(|deadline| deadline <= self.clock.now());
+        if order.status != OrderStatus::Paying || !over {
+            return Ok(Some(order));
+        }
+        Ok(
+            match self.cashier.close_intent(&order).await.map_err(words)? {
+                IntentEnd::MayExpire(order) => Some(*order),
+                IntentEnd::Paid => Some(Order {
+                    status: OrderStatus::Paid,
+                    ..order
+                }),
+                IntentEnd::Unreachable => None,
+            },
+        )
     }
 
     /// The gate follows an order that has ended.

@@ -3,6 +3,9 @@
 use drill::Target;
 use local::{Options, System};
 
+/// How long a payment that was begun may take, in seconds.
+const INTENT_S: u32 = 10;
+
 /// A system that was started for this drill alone.
 pub(crate) struct Demo {
     system: System,
@@ -15,7 +18,14 @@ impl Demo {
     /// # Errors
     /// A part of it does not start.
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let system = System::start(Options::default()).await?;
+        let mut options = Options::default();
+        // As short as everything else in a demonstration: a payment whose
+        // webhook is lost is found when its intent ends.
+        let seconds = INTENT_S.to_string();
+        options
+            .parameters
+            .insert("PaymentIntentSeconds".to_owned(), seconds);
+        let system = System::start(options).await?;
         let base_url = system.base_url().to_owned();
         let target = Target {
             token_url: format!("{base_url}/_dev/token"),

@@ -14,7 +14,6 @@ mod environments;
 mod event_source;
 mod fifo;
 mod functions;
-mod gate_servers;
 mod gateway;
 mod http_event;
 mod identity;
@@ -31,7 +30,7 @@ pub mod template;
 
 pub use environments::InvokeError;
 pub use fifo::{Faults, Message};
-pub use gate_servers::GateServers;
 pub use options::Options;
 pub use queue::Queue;
 pub use system::{System, own_template, read_template};
+pub use testing::GateServers;

@@ -20,7 +20,6 @@ use crate::cors::Cors;
 use crate::database;
 use crate::environments::{InvokeError, Pool};
 use crate::event_source::EventSource;
-use crate::gate_servers::{GateServers, Plan};
 use crate::gateway::{self, Gateway};
 use crate::identity::Identity;
 use crate::intrinsics::{ACCOUNT, REGION};

@@ -79,11 +79,10 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
     next
 }
 
-/// The draw is counted: from here on a ticket is a place in line.
+/// The draw is counted: from here on a ticket is a place in line. Without
+/// entries there is no line to be a fraction of, and the units are a scale as
+/// good as any.
 fn counted(sale: &Sale, entries: u64) -> Admission {
-    let entries = if sale.config.is_draw() { entries } else { 0 };
-    // Without entries there is no line to be a fraction of; the units are a
-    // scale as good as any.
     let scale = if entries > 0 {
         entries
     } else {

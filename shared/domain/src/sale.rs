@@ -368,7 +368,7 @@ pub struct Switches {
 pub struct Admission {
     /// Entries of the draw's window, fixed when it was counted.
     pub entries: u64,
-    /// What ticket numbers are a fraction of; 0 until the draw is counted.
+    /// What ticket numbers are a fraction of; 0 until a draw is counted.
     pub scale: u64,
     /// Tickets below it may claim.
     pub threshold: f64,
@@ -386,6 +386,22 @@ pub struct Admission {
     pub boost: u32,
     /// Every unit was claimed once: what comes back goes to the waitlist.
     pub waitlist_open: bool,
+}
+
+impl Admission {
+    /// Before the opening. A race has no draw to be counted: places in its
+    /// line are a fraction of its units from the start.
+    pub fn before(config: &SaleConfig) -> Self {
+        let scale = if config.is_draw() {
+            0
+        } else {
+            u64::from(config.units)
+        };
+        Self {
+            scale,
+            ..Self::default()
+        }
+    }
 }
 
 /// A sale as the ledger holds it and everyone reads it.
@@ -421,12 +437,12 @@ impl Sale {
             id,
             version: 1,
             free: u64::from(config.units),
-            config,
             commitment,
             loaded: false,
             state: SaleState::Scheduled,
             switches: Switches::default(),
-            admission: Admission::default(),
+            admission: Admission::before(&config),
+            config,
             pay_by_min: None,
         }
     }

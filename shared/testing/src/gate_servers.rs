@@ -20,17 +20,22 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 /// A free port may be taken before the server has it.
 const ATTEMPTS: usize = 3;
 const SLOTS: usize = 16_384;
+/// Waits for the end of its input, which is the end of the process that holds
+/// the other end; then cleans up after server `$0` in directory `$1`.
+const GUARD: &str =
+    r#"read -r _; kill -9 "$0"; rm -rf -- "$1"; rmdir -- "${1%/*}" 2>/dev/null"#;
 
 /// The shape of the cluster.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// The server program; looked for on the path if none is named.
-    pub(crate) program: Option<String>,
-    pub(crate) primaries: usize,
+    pub program: Option<String>,
+    /// Nodes that own slots.
+    pub primaries: usize,
     /// Replicas of each primary.
-    pub(crate) replicas: usize,
+    pub replicas: usize,
     /// After how long without an answer a node counts as failed.
-    pub(crate) node_timeout: Duration,
+    pub node_timeout: Duration,
 }
 
 /// A running cluster. It ends when this is dropped, or when this process ends
@@ -53,8 +58,9 @@ struct Node {
     server: Mutex<Option<Server>>,
 }
 
-/// One server process, and a shell that waits for this process to end and
-/// then kills the server: even a test that is killed leaves no server behind.
+/// One server process, and a shell that waits for this process to end, then
+/// kills the server and removes what it wrote: even a test that is killed
+/// leaves nothing behind.
 #[derive(Debug)]
 struct Server {
     process: Child,
@@ -76,7 +82,7 @@ impl GateServers {
     ///
     /// # Errors
     /// There is no server program, or the cluster does not come up.
-    pub(crate) fn start(plan: &Plan) -> anyhow::Result<Self> {
+    pub fn start(plan: &Plan) -> anyhow::Result<Self> {
         ensure!(plan.primaries > 0, "a cluster has at least one primary");
         let program = program(plan.program.as_deref())?;
         let mut last = None;
@@ -230,6 +236,36 @@ impl GateServers {
         Ok(())
     }
 
+    /// Stops a node where it is (`SIGSTOP`): its connections stay open and
+    /// nothing answers. An index that does not exist is ignored.
+    pub fn pause(&self, index: usize) {
+        self.signal(index, "STOP");
+    }
+
+    /// Lets a node go on after [`GateServers::pause`].
+    pub fn resume(&self, index: usize) {
+        self.signal(index, "CONT");
+    }
+
+    fn signal(&self, index: usize, signal: &str) {
+        let Some(node) = self.nodes.get(index) else {
+            return;
+        };
+        if let Some(server) = &*node.lock() {
+            let id = server.process.id().to_string();
+            let _ = Command::new("kill").args(["-s", signal, &id]).status();
+        }
+    }
+
+    /// A connection to one node, past the cluster's client. Blocks.
+    ///
+    /// # Errors
+    /// The node does not answer, or there is no such node.
+    pub fn connect(&self, index: usize) -> anyhow::Result<Connection> {
+        let node = self.nodes.get(index).context("there is no such node")?;
+        node.connect(Instant::now() + READY_LIMIT)
+    }
+
     fn spawn(&self, node: &Node, directory: &Path) -> anyhow::Result<Server> {
         let log = std::fs::File::create(directory.join("log"))?;
         let mut process = Command::new(&self.program)
@@ -255,7 +291,9 @@ impl GateServers {
             .spawn()
             .with_context(|| format!("{} does not start", self.program))?;
         let guard = Command::new("sh")
-            .args(["-c", "read -r _; kill -9 \"$0\"", &process.id().to_string()])
+            .args(["-c", GUARD, &process.id().to_string()])
+            .arg(directory)
+            .current_dir("/")
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -1,0 +1,37 @@
+# Two commands matter: `make demo` runs a whole sale, `make test` runs all
+# tests. Both install what they need: Debian's redis-server, and for the check
+# of the API description schemathesis from PyPI, into .venv.
+
+SHOPPERS ?= 20000
+UNITS ?= 1000
+PAY_WINDOW_S ?= 10
+WAITLIST_PAY_WINDOW_S ?= 6
+PORT ?= 8080
+
+.PHONY: demo up test lint unit api setup setup-python
+
+demo: setup
+	cargo run -q -p drill -- demo --shoppers $(SHOPPERS) --units $(UNITS) \
+	  --pay-window-s $(PAY_WINDOW_S) --waitlist-pay-window-s $(WAITLIST_PAY_WINDOW_S) $(DRILL)
+
+up: setup
+	cargo run -q -p local -- up --port $(PORT)
+
+test: lint unit api
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+unit: setup
+	cargo test --workspace
+
+api: setup setup-python
+	cargo build -q -p local
+	.venv/bin/python tests/openapi/check.py target/debug/local
+
+setup:
+	@.ci/setup
+
+setup-python:
+	@.ci/setup-python
