@@ -123,48 +123,18 @@ fn print_routes(template: &Template) {
     }
 }
 
+/// The calls to try; a test runs them, so they stay true.
+const TRY: &str = include_str!("../try.sh");
+
 fn print_welcome(system: &System) {
     let base = system.base_url();
     println!(
-        r#"The sale is at {base}
-  gates     {gate}
-  DynamoDB  {dynamodb}
-  SQS       {sqs}
-
-To try, in this order, in another terminal (needs jq):
-
-  API={base}
-  token() {{ curl -s $API/_dev/token -d "$1" | jq -r .access_token; }}
-  ADMIN=$(token '{{"sub":"merchant","scope":"sales.admin"}}')
-  ADA=$(token '{{"sub":"ada"}}')
-  SALE=phone-$(date +%s)
-  json() {{ curl -s -H "content-type: application/json" "$@" | jq .; }}
-
-  # a sale that opens in ten seconds
-  jq --arg sale $SALE --arg opens $(date -u -d '+10 seconds' +%FT%TZ) \
-    '.sale = $sale | .opens_at = $opens' events/sale.json > /tmp/sale.json
-  json -H "authorization: Bearer $ADMIN" $API/v1/admin/sales -d @/tmp/sale.json
-  json -H "authorization: Bearer $ADMIN" -X POST $API/v1/admin/sales/$SALE/load
-
-  # a pass, with what the store attests about the shopper
-  ATT=$(curl -s $API/_dev/attestation -d "{{\"sub\":\"ada\",\"sale\":\"$SALE\",\"phone\":\"+4915112345678\"}}" | jq -r .attestation)
-  PASS=$(curl -s -H "authorization: Bearer $ADA" $API/v1/sales/$SALE/passes -d "{{\"device\":\"d1\",\"attestation\":\"$ATT\"}}" | jq -r .pass)
-
-  # from the opening on: an entry, then the status until its ticket is below the threshold
-  ENTRY=$(curl -s -X POST -H "authorization: Bearer $ADA" -H "sale-pass: $PASS" $API/v1/sales/$SALE/entries | jq -r .entry_token)
-  json $API/v1/sales/$SALE/status
-
-  # a claim, its order, a payment that the sandbox confirms
-  CLAIM=$(curl -s -X POST -H "authorization: Bearer $ADA" -H "sale-pass: $PASS" -H "sale-entry: $ENTRY" -H "idempotency-key: 1" $API/v1/sales/$SALE/claims | jq -r .claim_id)
-  ORDER=$(curl -s -H "authorization: Bearer $ADA" $API/v1/claims/$CLAIM | jq -r .order.order_id)
-  json -H "authorization: Bearer $ADA" $API/v1/orders/$ORDER
-  INTENT=$(curl -s -X POST -H "authorization: Bearer $ADA" $API/v1/orders/$ORDER/payments | jq -r .intent)
-  json -X POST $API/v1/sandbox/intents/$INTENT/confirm
-  json -H "authorization: Bearer $ADMIN" $API/v1/admin/sales/$SALE/report
-
-Ctrl-C ends it; nothing is kept."#,
-        gate = system.gate_url(),
-        dynamodb = system.dynamodb_url(),
-        sqs = system.sqs_url(),
+        "The sale is at {base}\n  gates     {}\n  DynamoDB  {}\n  SQS       {}\n\n{}",
+        system.gate_url(),
+        system.dynamodb_url(),
+        system.sqs_url(),
+        TRY.replace("${API:-http://127.0.0.1:8080}", base),
     );
+    println!("\nPaste it into another terminal, or: API={base} bash infra/local/try.sh");
+    println!("Ctrl-C ends the system; nothing is kept.");
 }

@@ -11,6 +11,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use jiff::SignedDuration;
 use runtime::{Clock, Environment, Settings};
 use serde_json::{Map, Value};
+use testing::gate_servers::{GateServers, Plan};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
