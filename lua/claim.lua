@@ -13,7 +13,7 @@ local BUCKET, EPOCH = '@BUCKET@', '@EPOCH@'
 -- ARGV: shopper, claim, digest, quantity, limit, pay_by, 'take' or 'mark',
 --       claims a second (0: no bound)
 --
--- u: '<units> <digest of the newest claim>'
+-- u: '<units> <digests of the claims, the newest last>'
 -- c: '<claim> <quantity> <units taken here> <pay_by> <shopper>'
 local shopper, claim, digest = ARGV[1], ARGV[2], ARGV[3]
 local quantity, limit, pay_by = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
@@ -25,17 +25,22 @@ if not left then return {'NOT_READY'} end
 if epoch ~= EPOCH then return {'STALE'} end
 left = tonumber(left)
 
+local units, digests = 0, ''
+if mine then
+  units, digests = string.match(mine, '^(%d+)(.*)$')
+  units = tonumber(units)
+end
 if same then
-  local of, here = string.match(same, '^(%S+) %d+ (%d+) ')
+  local of, was, here = string.match(same, '^(%S+) (%d+) (%d+) ')
   -- A mark without units is moved on when its bucket turned out to be empty.
   if not (marks and here == '0' and of ~= claim) then return {'SAME', same} end
   redis.call('ZREM', KEYS[2], of)
-elseif mine then
-  local units, newest = string.match(mine, '^(%d+) (%S+)$')
-  if tonumber(units) + quantity > limit then
-    return {'HOLDS', redis.call('HGET', KEYS[1], 'c:' .. newest) or '', units}
-  end
-  mine = tonumber(units)
+  local counted
+  digests, counted = string.gsub(digests, ' ' .. digest, '')
+  units = units - counted * tonumber(was)
+elseif mine and units + quantity > limit then
+  local newest = string.match(digests, '(%S+)$')
+  return {'HOLDS', redis.call('HGET', KEYS[1], 'c:' .. newest) or '', tostring(units)}
 end
 
 if rate > 0 then
@@ -50,10 +55,9 @@ if marks then
 elseif left < quantity then
   return {'EMPTY'}
 end
-local units = quantity + (same and 0 or mine or 0)
 local record = claim .. ' ' .. quantity .. ' ' .. here .. ' ' .. pay_by .. ' ' .. shopper
 redis.call('HSET', KEYS[1],
   'left', left - here, 'taken', tonumber(held[2]) + here,
-  'u:' .. shopper, units .. ' ' .. digest, 'c:' .. digest, record)
+  'u:' .. shopper, units + quantity .. digests .. ' ' .. digest, 'c:' .. digest, record)
 redis.call('ZADD', KEYS[2], pay_by, claim)
 return {'CLAIMED', record}

@@ -17,10 +17,11 @@ if units == 'return' then redis.call('HINCRBY', KEYS[1], 'left', here) end
 if shopper_is ~= 'spent' then
   local mine = redis.call('HGET', KEYS[1], 'u:' .. shopper)
   if mine then
-    local held, newest = string.match(mine, '^(%d+) (%S+)$')
+    local held, digests = string.match(mine, '^(%d+)(.*)$')
     held = tonumber(held) - tonumber(quantity)
     if held > 0 then
-      redis.call('HSET', KEYS[1], 'u:' .. shopper, held .. ' ' .. newest)
+      digests = string.gsub(digests, ' ' .. digest, '')
+      redis.call('HSET', KEYS[1], 'u:' .. shopper, held .. digests)
     else
       redis.call('HDEL', KEYS[1], 'u:' .. shopper)
     end

@@ -6,5 +6,6 @@
 local left = redis.call('HGET', KEYS[1], 'left')
 if not left then return false end
 local units = math.min(tonumber(ARGV[1]), tonumber(left))
-redis.call('HINCRBY', KEYS[1], 'left', -units)
+-- Lua writes a negated zero as '-0', which is no integer to Redis.
+if units ~= 0 then redis.call('HINCRBY', KEYS[1], 'left', -units) end
 return units

@@ -4,7 +4,7 @@ use api::{Call, Code, Problem, Reply};
 use domain::bucket::UNITS_PER_BUCKET_MAX;
 use domain::draw::commitment;
 use domain::input::FieldError;
-use domain::sale::{Admission, SaleConfig};
+use domain::sale::{Admission, OffsetTime, SaleConfig};
 use domain::{Sale, SaleId};
 use jiff::Timestamp;
 use lambda_http::http::StatusCode;
@@ -109,8 +109,12 @@ fn merged(sale: &Sale, changes: &Map<String, Value>) -> Result<SaleConfig, Probl
     if changes.contains_key("opens_at") {
         let length = sale.config.closes_at.at - sale.config.opens_at.at;
         let opens = changes.get("opens_at").and_then(Value::as_str);
-        if let Some(opens) = opens.and_then(|text| text.parse::<domain::sale::OffsetTime>().ok()) {
-            let closes = opens.same_offset(opens.at + length);
+        let opens = opens.and_then(|text| text.parse::<OffsetTime>().ok());
+        // Too late for any time to follow: the new opening is refused below.
+        if let Some(opens) = opens
+            && let Ok(closes) = opens.at.checked_add(length)
+        {
+            let closes = opens.same_offset(closes);
             members.insert("closes_at".into(), closes.to_string().into());
         }
     }

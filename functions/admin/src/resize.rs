@@ -4,7 +4,7 @@
 
 use api::{Code, Problem};
 use domain::bucket::UNITS_PER_BUCKET_MAX;
-use domain::slot::Gates;
+use domain::slot::{GateAddress, Gates};
 use domain::{BucketId, Sale};
 
 use crate::AdminFunction;
@@ -35,6 +35,33 @@ impl AdminFunction {
     /// Takes free units out, bucket by bucket; all of them or none.
     async fn shrink(&self, sale: &Sale, gates: &Gates, units: u32) -> Result<(), Problem> {
         let mut taken = Vec::new();
+        let missing = self.take_free(gates, units, &mut taken).await;
+        if !matches!(missing, Ok(0)) {
+            // A gate that did not answer is no reason to keep what others gave.
+            for (_, address, here) in taken {
+                self.gate.put(&address.tag, here).await?;
+            }
+            return Err(Problem::new(Code::UnitsInUse).detail(format!(
+                "At least {} units are held or sold.",
+                sale.config.units - units + missing?
+            )));
+        }
+        for (bucket, _, here) in taken {
+            self.ledger
+                .resize_bucket(&sale.id, bucket, -i64::from(here))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Takes up to so many free units, and notes them; says how many are
+    /// missing.
+    async fn take_free<'a>(
+        &self,
+        gates: &'a Gates,
+        units: u32,
+        taken: &mut Vec<(BucketId, &'a GateAddress, u32)>,
+    ) -> Result<u32, Problem> {
         let mut missing = units;
         for (bucket, address) in gates.iter() {
             if missing == 0 {
@@ -46,21 +73,7 @@ impl AdminFunction {
                 missing -= here;
             }
         }
-        if missing > 0 {
-            for (_, address, here) in taken {
-                self.gate.put(&address.tag, here).await?;
-            }
-            return Err(Problem::new(Code::UnitsInUse).detail(format!(
-                "At least {} units are held or sold.",
-                sale.config.units - units + missing
-            )));
-        }
-        for (bucket, _, here) in taken {
-            self.ledger
-                .resize_bucket(&sale.id, bucket, -i64::from(here))
-                .await?;
-        }
-        Ok(())
+        Ok(missing)
     }
 
     /// Puts units in where there is most room, as evenly as may be.

@@ -18,6 +18,9 @@ pub(crate) struct Visitor {
     pub(crate) pass: PassId,
     /// Their place in line; none in a race that is still on.
     pub(crate) ticket: Option<Ticket>,
+    /// Whether units are given out to them. If not, they still hear of a claim
+    /// that they have.
+    pub(crate) admitted: bool,
 }
 
 impl ClaimFunction {
@@ -55,9 +58,11 @@ impl ClaimFunction {
             shopper,
             pass,
             ticket: entry.map(|e: EntryClaims| e.ticket),
+            admitted: true,
         };
         if visitor.sale.switches.force_sold_out || visitor.sale.switches.waitlist_only {
-            return Err(self.sold_out(&visitor, now).await?);
+            visitor.admitted = false;
+            return Ok(visitor);
         }
         let line = visitor.sale.config.is_draw() || visitor.sale.admission.waitlist_open;
         match visitor.ticket {
@@ -83,7 +88,10 @@ impl ClaimFunction {
             }
             // A draw is entered first; a race that is over has a line behind.
             None if visitor.sale.config.is_draw() => Err(Problem::new(Code::InvalidEntry)),
-            None => Err(self.sold_out(&visitor, now).await?),
+            None => {
+                visitor.admitted = false;
+                Ok(visitor)
+            }
         }
     }
 

@@ -48,7 +48,12 @@ impl ClaimFunction {
             pay_by,
             rate_per_s,
         };
-        match gates.claim(&request).await? {
+        let decision = if visitor.admitted {
+            gates.claim(&request).await?
+        } else {
+            gates.held(&request).await?.unwrap_or(Decision::Empty)
+        };
+        match decision {
             Decision::Claimed(hold) => {
                 let status = self.secure(&visitor, &gates, &hold, now).await?;
                 let code = match status {

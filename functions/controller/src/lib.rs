@@ -103,9 +103,10 @@ impl ControllerFunction {
         if next != sale {
             self.publish(&sale, &next, now).await?;
         }
-        if next.state == SaleState::Ended && seen.complete && seen.due == 0 {
-            self.ledger.close_sale(id).await?;
+        let settled = next.state == SaleState::Ended && seen.complete && seen.due == 0;
+        if settled && self.ledger.close_sale(&sale).await? {
             tracing::info!(sale = %id, "the sale is over and settled");
+            return Ok(None);
         }
         let opening = (opens_at - now).abs() < SignedDuration::from_secs(10);
         Ok(Some(if opening { INTERVAL_OPENING } else { INTERVAL }))

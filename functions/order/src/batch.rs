@@ -1,6 +1,10 @@
 //! One bucket's messages of a batch become orders, or are voided.
 
+use std::collections::BTreeSet;
+
+use domain::bucket::home;
 use domain::order::VoidReason;
+use domain::slot::Gates;
 use domain::{BucketId, Order, OrderStatus, SaleId};
 use gate::Release;
 use ledger::Error;
@@ -58,9 +62,9 @@ impl OrderFunction {
         Ok(())
     }
 
-    /// A claim that came too late for an order gives back at the gate what
-    /// the gate still holds for it. Should that fail, the sweeper finds its
-    /// deadline.
+    /// The gate follows a claim that was voided: in the claim's bucket, and at
+    /// the shopper's home, where a claim on another bucket is marked. Should
+    /// that fail, the sweeper finds the deadlines.
     async fn finish(&self, order: &Order) {
         let Some(reason) = order
             .void_reason
@@ -73,25 +77,35 @@ impl OrderFunction {
         } else {
             Release::Forget
         };
-        let tag = match self.tag(order.claim.sale(), order.claim.bucket()).await {
-            Ok(Some(tag)) => tag,
-            _ => return,
+        let gates = match self.gates(order.claim.sale()).await {
+            Ok(gates) => gates,
+            Err(error) => {
+                tracing::warn!(claim = %order.claim, %error, "the gate keeps a voided claim for now");
+                return;
+            }
         };
-        if let Err(error) = self.gate.release(&tag, &order.claim, how).await {
-            tracing::warn!(claim = %order.claim, %error, "the gate keeps a voided claim for now");
+        let home = home(&order.shopper, gates.addresses.len() as u16);
+        for bucket in BTreeSet::from([order.claim.bucket(), home]) {
+            let Some(address) = gates.of(bucket) else {
+                continue;
+            };
+            if let Err(error) = self.gate.release(&address.tag, &order.claim, how).await {
+                tracing::warn!(claim = %order.claim, %error, "the gate keeps a voided claim for now");
+            }
         }
     }
 
-    /// The hash tag of a bucket; it never changes, so it is read once.
-    async fn tag(&self, sale: &SaleId, bucket: BucketId) -> Result<Option<String>, Error> {
+    /// The gates of a sale. Their tags never change once it takes claims, so
+    /// they are read once.
+    async fn gates(&self, sale: &SaleId) -> Result<Gates, Error> {
         let mut held = self.gates.lock().await;
-        if !held.contains_key(sale)
-            && let Some(gates) = self.ledger.gates(sale).await?
-        {
-            held.insert(sale.clone(), gates);
+        if let Some(gates) = held.get(sale) {
+            return Ok(gates.clone());
         }
-        Ok(held
-            .get(sale)
-            .and_then(|gates| Some(gates.of(bucket)?.tag.clone())))
+        let Some(gates) = self.ledger.gates(sale).await? else {
+            return Ok(Gates::default());
+        };
+        held.insert(sale.clone(), gates.clone());
+        Ok(gates)
     }
 }

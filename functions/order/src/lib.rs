@@ -11,9 +11,10 @@ mod pace;
 use std::collections::{BTreeMap, HashSet};
 
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
+use domain::slot::Gates;
 use domain::{BucketId, SaleId};
 use gate::Gate;
-use ledger::{Ledger, sales::Gates};
+use ledger::Ledger;
 use queue::{ClaimCreated, Message, Queue};
 use runtime::{Clock, Environment, EventFunction, Invocation};
 

@@ -7,6 +7,7 @@ use domain::order::VoidReason;
 use domain::{ClaimId, Money, Order, OrderStatus};
 use futures::future::join_all;
 use gate::{Hold, Release};
+use jiff::Timestamp;
 use ledger::orders::RELEASE_BATCH;
 use payment::IntentEnd;
 
@@ -61,15 +62,18 @@ impl SweeperFunction {
     /// Ends those of these orders whose time is over; moves or drops the
     /// deadline of the others.
     pub(crate) async fn end_holds(&self, at: &Watched, orders: Vec<Order>) -> Result<(), Failure> {
+        // One moment for all: between two, a hold that is being paid could end
+        // without its provider having been asked.
+        let now = self.clock.now();
         let mut over = Vec::new();
         for order in orders {
-            let order = match self.decide(order).await? {
+            let order = match self.decide(order, now).await? {
                 Some(order) => order,
                 // It may still be paid: the unit stays held.
                 None => continue,
             };
             match order.deadline() {
-                Some(deadline) if deadline > self.clock.now() => {
+                Some(deadline) if deadline > now => {
                     // Paying, or given more time: the deadline is moved, not dropped.
                     let moved = self
                         .gate
@@ -107,10 +111,8 @@ impl SweeperFunction {
     /// The order as it stands once the provider was asked, if it has to be:
     /// an intent whose time is over is closed, and a success that came before
     /// that wins. `None` if the provider does not answer.
-    async fn decide(&self, order: Order) -> Result<Option<Order>, Failure> {
-        let over = order
-            .deadline()
-            .is_some_and(|deadline| deadline <= self.clock.now());
+    async fn decide(&self, order: Order, now: Timestamp) -> Result<Option<Order>, Failure> {
+        let over = order.deadline().is_some_and(|deadline| deadline <= now);
         if order.status != OrderStatus::Paying || !over {
             return Ok(Some(order));
         }
@@ -133,7 +135,11 @@ impl SweeperFunction {
             (OrderStatus::Expired | OrderStatus::Cancelled, _) => Release::Lapsed,
             (OrderStatus::Voided, Some(reason)) if reason.returns_units() => Release::Voided,
             (OrderStatus::Voided, _) => Release::Forget,
-            _ => return self.gate.settle(tag, &order.claim).await.map_err(words),
+            (OrderStatus::Paid, _) => {
+                return self.gate.settle(tag, &order.claim).await.map_err(words);
+            }
+            // Written while we looked: its deadline stays, for the next sweep.
+            (OrderStatus::PendingPayment | OrderStatus::Paying, _) => return Ok(()),
         };
         self.gate
             .release(tag, &order.claim, how)
@@ -169,15 +175,15 @@ impl SweeperFunction {
     /// claim is buried where it is, and the mark goes.
     async fn sweep_mark(&self, at: &Watched, claim: &ClaimId) -> Result<(), Failure> {
         let tag = &at.address.tag;
-        if self.ledger.order(claim).await.map_err(words)?.is_some() {
-            return self.gate.settle(tag, claim).await.map_err(words);
+        if let Some(order) = self.ledger.order(claim).await.map_err(words)? {
+            return self.end_mark(at, &order).await;
         }
         let Some(hold) = self.gate.hold(tag, claim).await.map_err(words)? else {
             return self.gate.settle(tag, claim).await.map_err(words);
         };
         let stands = self.tombstone(&hold).await?;
         if stands.status != OrderStatus::Voided {
-            return self.gate.settle(tag, claim).await.map_err(words);
+            return self.end_mark(at, &stands).await;
         }
         let gates = self
             .ledger
@@ -196,6 +202,18 @@ impl SweeperFunction {
             .await
             .map_err(words)?;
         Ok(())
+    }
+
+    /// The mark of a claim that the ledger knows: it stays as the shopper's
+    /// record, without a deadline, unless the claim was voided.
+    pub(crate) async fn end_mark(&self, at: &Watched, order: &Order) -> Result<(), Failure> {
+        if order.status == OrderStatus::Voided {
+            return self.follow(at, order).await;
+        }
+        self.gate
+            .settle(&at.address.tag, &order.claim)
+            .await
+            .map_err(words)
     }
 
     /// Writes a claim as voided; an order that came first stands instead.

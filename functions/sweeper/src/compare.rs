@@ -42,6 +42,7 @@ impl SweeperFunction {
             .whole_bucket(&at.sale, at.bucket)
             .await
             .map_err(words)?;
+        self.settle_marks(at, &holds).await?;
         let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected(&whole, &holds);
         let overdue: Vec<Order> = whole
             .orders
@@ -67,6 +68,20 @@ impl SweeperFunction {
             Correction::Noted => tracing::warn!(sale = %at.sale, bucket = %at.bucket, gap,
                 "the gate holds too few units"),
             Correction::Agrees | Correction::Moved => {}
+        }
+        Ok(())
+    }
+}
+
+impl SweeperFunction {
+    /// Marks of claims in other buckets lose their deadline once the claim has
+    /// an order: from then on the order's own bucket knows when it is over.
+    /// Else a sale that is paid to the last unit would seem to have holds.
+    async fn settle_marks(&self, at: &Watched, holds: &[Hold]) -> Result<(), Failure> {
+        for mark in holds.iter().filter(|hold| hold.claim.bucket() != at.bucket) {
+            if let Some(order) = self.ledger.order(&mark.claim).await.map_err(words)? {
+                self.end_mark(at, &order).await?;
+            }
         }
         Ok(())
     }

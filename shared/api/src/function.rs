@@ -68,7 +68,7 @@ pub async fn invoke<F: HttpFunction>(function: &F, request: Request) -> Response
                 );
             } else {
                 tracing::info!(
-                    route, status, error, request_id, gateway_id, sale, "refused"
+                    route, status, error, cause, request_id, gateway_id, sale, "refused"
                 );
             }
             problem.into_response()

@@ -16,6 +16,10 @@ use crate::money::{AMOUNT_MAX, Currency, Money};
 /// The most units in one sale: [`BUCKETS_MAX`] full buckets.
 pub const UNITS_MAX: u32 = BUCKETS_MAX as u32 * UNITS_PER_BUCKET_MAX;
 
+/// Times of a sale are before the year 9999, so that what is kept of it for
+/// weeks after its end still has a time. In seconds since 1970.
+const TIME_MAX_S: i64 = 253_370_764_800;
+
 /// How a sale decides who may claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
@@ -216,6 +220,7 @@ impl SaleConfig {
             Some(fewest)
         };
         let opens_at = fields.text::<OffsetTime>("opens_at");
+        let opens_at = early(fields, "opens_at", opens_at);
         let opens_at = fields.require("opens_at", opens_at);
         let pay_window_s = or(fields, "pay_window_s", 1..=86_400, 600);
         let waitlist_pay_window_s = or(fields, "waitlist_pay_window_s", 1..=86_400, 300);
@@ -224,6 +229,7 @@ impl SaleConfig {
         } else {
             opens_at.map(|opens| opens.same_offset(opens.at + SignedDuration::from_hours(1)))
         };
+        let closes_at = early(fields, "closes_at", closes_at);
         if let (Some(opens), Some(closes)) = (opens_at, closes_at)
             && closes.at <= opens.at
         {
@@ -304,6 +310,16 @@ fn or(
     } else {
         Some(default)
     }
+}
+
+/// A time, if it is not too late for others to follow it.
+fn early(fields: &mut Fields, field: &str, time: Option<OffsetTime>) -> Option<OffsetTime> {
+    let time = time?;
+    if time.at.as_second() < TIME_MAX_S {
+        return Some(time);
+    }
+    fields.wrong(field, "must be before the year 9999");
+    None
 }
 
 fn text_of_length(fields: &mut Fields, field: &str, length_max: usize) -> Option<String> {
@@ -530,6 +546,22 @@ pub(crate) mod tests {
             ["closes_at"]
         );
         assert!(errors_of("opens_at", json!("2026-11-11T06:30:00.5Z")).is_empty());
+    }
+
+    #[test]
+    fn times_leave_room_for_what_follows_them() {
+        for (field, time, wrong) in [
+            ("opens_at", "9998-12-31T22:59:59Z", None),
+            ("opens_at", "9998-12-31T23:00:00Z", Some("closes_at")),
+            ("opens_at", "9999-01-01T00:00:00Z", Some("opens_at")),
+            ("opens_at", "9999-12-30T22:00:00Z", Some("opens_at")),
+            ("opens_at", "9999-12-31T23:00:00+23:00", Some("opens_at")),
+            ("closes_at", "9998-12-31T23:59:59.999Z", None),
+            ("closes_at", "9999-01-01T00:00:00Z", Some("closes_at")),
+        ] {
+            let errors = errors_of(field, json!(time));
+            assert_eq!(errors.first().map(String::as_str), wrong, "{time}");
+        }
     }
 
     #[test]

@@ -91,7 +91,9 @@ impl Gate {
         let answer = bounded(async {
             let mut connection = self.connection().await?;
             let routing = RoutingInfo::SingleNode(primary_of(tag));
-            Ok(connection.route_command(command, routing).await?)
+            let answer = connection.route_command(command, routing).await?;
+            // A routed command hands an error of the server over as an answer.
+            Ok(answer.extract_error()?)
         })
         .await?;
         read(answer)
@@ -102,9 +104,11 @@ impl Gate {
         let count = commands.len();
         bounded(async {
             let mut connection = self.connection().await?;
-            Ok(connection
+            let answers = connection
                 .route_pipeline(commands, 0, count, primary_of(tag))
-                .await?)
+                .await?;
+            let answers = answers.into_iter().map(Value::extract_error);
+            Ok(answers.collect::<Result<_, _>>()?)
         })
         .await
     }
@@ -125,10 +129,9 @@ impl Gate {
                 .await?)
         })
         .await?;
-        answers
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::Unavailable("no answer to EXEC".to_owned()))
+        let answer = answers.into_iter().next();
+        let answer = answer.ok_or_else(|| Error::Unavailable("no answer to EXEC".to_owned()))?;
+        Ok(answer.extract_error()?)
     }
 
     /// Runs a command on any node.
@@ -136,7 +139,8 @@ impl Gate {
         let answer = bounded(async {
             let mut connection = self.connection().await?;
             let routing = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
-            Ok(connection.route_command(command, routing).await?)
+            let answer = connection.route_command(command, routing).await?;
+            Ok(answer.extract_error()?)
         })
         .await?;
         read(answer)

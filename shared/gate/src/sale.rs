@@ -60,6 +60,33 @@ impl SaleGates {
         self.buckets.get(usize::from(id.0))
     }
 
+    /// What the shopper holds or held already, for when nothing more is given
+    /// out: never takes a unit.
+    ///
+    /// # Errors
+    /// No answer, or not loaded.
+    pub async fn held(&self, request: &Request<'_>) -> Result<Option<Decision>, Error> {
+        let home = home(request.shopper, self.buckets.len() as u16);
+        let asked = ClaimId::derive(&self.sale, home, request.shopper, request.key);
+        let gate = self.bucket(home).ok_or(Error::NotReady)?;
+        let Some((units, hold)) = self.gate.newest(gate.tag(), request.shopper).await? else {
+            return Ok(None);
+        };
+        if hold.claim.bucket() != home {
+            // A mark counts if its units were taken.
+            let elsewhere = self.bucket(hold.claim.bucket()).ok_or(Error::NotReady)?;
+            let taken = self.gate.hold(elsewhere.tag(), &hold.claim).await?;
+            if taken.is_none_or(|taken| taken.taken_here == 0) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(if hold.claim.digest() == asked.digest() {
+            Decision::Same(hold)
+        } else {
+            Decision::Holds(hold, units)
+        }))
+    }
+
     /// Asks the home bucket, and the others if it is empty or frozen.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What controller, sweeper, recovery and administration do with a gate.
 
-use domain::ClaimId;
 use domain::slot::{GateAddress, SLOTS};
+use domain::{ClaimId, ShopperId};
 use jiff::Timestamp;
 use redis::{Value, cmd, pipe};
 
@@ -73,10 +73,11 @@ impl Gate {
             ("taken".to_owned(), truth.taken.to_string()),
             ("epoch".to_owned(), address.epoch.to_string()),
         ];
-        let mut held = std::collections::HashMap::<&str, (u32, &str)>::new();
+        let mut held = std::collections::HashMap::<&str, (u32, String)>::new();
         for (hold, deadline) in &truth.holds {
             let entry = held.entry(hold.shopper.as_str()).or_default();
-            *entry = (entry.0 + hold.quantity, hold.claim.digest());
+            entry.0 += hold.quantity;
+            entry.1 = format!("{} {}", entry.1, hold.claim.digest());
             fields.push((format!("c:{}", hold.claim.digest()), record(hold)));
             if let Some(deadline) = deadline {
                 write
@@ -84,8 +85,8 @@ impl Gate {
                     .ignore();
             }
         }
-        fields.extend(held.into_iter().map(|(shopper, (units, newest))| {
-            (format!("u:{shopper}"), format!("{units} {newest}"))
+        fields.extend(held.into_iter().map(|(shopper, (units, digests))| {
+            (format!("u:{shopper}"), format!("{units}{digests}"))
         }));
         write.hset_multiple(&stock, &fields).ignore();
         self.run_transaction(&address.tag, write).await?;
@@ -192,6 +193,33 @@ impl Gate {
             .arg(format!("c:{}", claim.digest()));
         let record: Option<String> = self.run(tag, command).await?;
         record.map(|record| record.parse()).transpose()
+    }
+
+    /// The units that this bucket counts for a shopper, and the newest claim.
+    ///
+    /// # Errors
+    /// No answer.
+    pub(crate) async fn newest(
+        &self,
+        tag: &str,
+        shopper: &ShopperId,
+    ) -> Result<Option<(u32, Hold)>, Error> {
+        let field = |name: String| {
+            let mut command = cmd("HGET");
+            command.arg(stock_key(tag)).arg(name);
+            self.run::<Option<String>>(tag, command)
+        };
+        let Some(mine) = field(format!("u:{shopper}")).await? else {
+            return Ok(None);
+        };
+        let odd = || Error::Unavailable("a record of another shape".to_owned());
+        // The units, then the claims' digests, the newest last.
+        let (units, digests) = mine.split_once(' ').ok_or_else(odd)?;
+        let digest = digests.rsplit(' ').next().unwrap_or(digests);
+        let units = units.parse().map_err(|_| odd())?;
+        let record = field(format!("c:{digest}")).await?;
+        let hold: Option<Hold> = record.map(|record| record.parse()).transpose()?;
+        Ok(hold.map(|hold| (units, hold)))
     }
 
     /// Corrects a counter that differs by `gap` (gate minus ledger) from what

@@ -13,8 +13,8 @@ use domain::{Sale, SaleId};
 use jiff::{SignedDuration, Timestamp};
 use runtime::Clock;
 
-use crate::sales::Gates;
 use crate::{Error, Ledger};
+use domain::slot::Gates;
 
 /// How old an answer may be.
 const AGE_MAX: SignedDuration = SignedDuration::from_millis(1_000);

@@ -51,7 +51,7 @@ pub enum Outcome {
     /// The order was written.
     Created,
     /// It was there already, in this state.
-    Existing(Order),
+    Existing(Box<Order>),
     /// Refused by the ledger; not written yet.
     Refused(VoidReason),
 }
@@ -194,7 +194,7 @@ impl Ledger {
                     None => self.order(&orders[index].claim).await?,
                 };
                 if let Some(existing) = existing {
-                    outcomes[index] = Some(Outcome::Existing(existing));
+                    outcomes[index] = Some(Outcome::Existing(Box::new(existing)));
                     decided = true;
                 }
             } else if let Reason::Condition(_) = &reasons[2 * position + 1] {

@@ -18,6 +18,7 @@ use domain::{BucketId, ClaimId, IntentId, Money, Order, OrderId, OrderStatus, Sa
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::sales::listed;
 use crate::table::from_item;
 use crate::{Error, Item, Ledger, Reason, Transaction, key};
 
@@ -329,6 +330,9 @@ impl Ledger {
         if let Some(event) = event {
             put_event(&mut writes, event)?;
         }
+        // A sale that was over and settled is looked after again until the
+        // provider confirms.
+        listed(&mut writes, refund.claim.sale(), true)?;
         Ok(match self.table.write(&writes).await? {
             Ok(()) => Written::Now,
             Err(reasons) if failed(&reasons, 0) || failed(&reasons, 2) => Written::Before,
@@ -370,6 +374,23 @@ impl Ledger {
             .query(&key::refunds_partition(sale, bucket), "")
             .await?;
         rows.into_iter().map(from_item).collect()
+    }
+
+    /// Whether a refund of the sale is owed and not confirmed.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn owes_refunds(&self, sale: &SaleId, buckets: u16) -> Result<bool, Error> {
+        for bucket in (0..buckets).map(BucketId) {
+            let refunds = self.refunds(sale, bucket).await?;
+            if refunds
+                .iter()
+                .any(|refund| refund.status == RefundStatus::RefundPending)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// An order and its newest refund, to be shown.

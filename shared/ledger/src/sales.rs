@@ -1,6 +1,6 @@
 //! Sales, their secrets, gates and rounds.
 
-pub use domain::slot::{GateAddress, Gates};
+use domain::slot::Gates;
 use domain::{Sale, SaleId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,16 @@ struct Listed {
     open: bool,
 }
 
+/// Writes a sale into the list of those that are looked after, or out of it.
+pub(crate) fn listed(writes: &mut Transaction, sale: &SaleId, open: bool) -> Result<(), Error> {
+    let row = Listed {
+        sale: sale.clone(),
+        open,
+    };
+    writes.put(&key::listed(sale), &row)?;
+    Ok(())
+}
+
 impl Ledger {
     /// Writes a new sale, its sealed secret (hex) and its place in the list.
     ///
@@ -51,13 +61,7 @@ impl Ledger {
                 },
             )?
             .only_new();
-        writes.put(
-            &key::listed(&sale.id),
-            &Listed {
-                sale: sale.id.clone(),
-                open: true,
-            },
-        )?;
+        listed(&mut writes, &sale.id, true)?;
         self.table.write_or_conflict(&writes).await
     }
 
@@ -177,20 +181,29 @@ impl Ledger {
             .collect())
     }
 
-    /// Notes that a sale is over and no hold is left: nothing looks at it
-    /// any more by itself.
+    /// Notes that a sale is over and nothing of it is left to do: nobody
+    /// looks at it any more by itself. `false` if something came up meanwhile.
     ///
     /// # Errors
     /// No answer.
-    pub async fn close_sale(&self, sale: &SaleId) -> Result<(), Error> {
+    pub async fn close_sale(&self, sale: &Sale) -> Result<bool, Error> {
+        let buckets = sale.config.buckets;
+        if self.owes_refunds(&sale.id, buckets).await? {
+            return Ok(false);
+        }
+        self.list(&sale.id, false).await?;
+        // A refund that came to be owed since then found the sale in the list,
+        // and this took it out again.
+        if self.owes_refunds(&sale.id, buckets).await? {
+            self.list(&sale.id, true).await?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    async fn list(&self, sale: &SaleId, open: bool) -> Result<(), Error> {
         let mut writes = Transaction::new();
-        writes.put(
-            &key::listed(sale),
-            &Listed {
-                sale: sale.clone(),
-                open: false,
-            },
-        )?;
+        listed(&mut writes, sale, open)?;
         self.table.write_or_conflict(&writes).await
     }
 

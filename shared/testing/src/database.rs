@@ -17,6 +17,16 @@ use tokio::net::TcpListener;
 
 const TABLE: &str = "ledger";
 
+/// Variables that environments of this crate may have.
+const VARIABLES: [&str; 6] = [
+    "TABLE_NAME",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "PAYMENT_PROVIDER",
+    "WEBHOOK_SECRETS",
+    "GATE_URL",
+    "GATE_ACK_WAIT_MS",
+];
+
 /// An empty ledger that nobody else uses, and its environment: further
 /// connections, as other execution environments have them, are made with
 /// [`Ledger::connect`]. It lives as long as the test's runtime.
@@ -41,17 +51,37 @@ pub async fn ledger() -> (Environment, Ledger) {
         .load()
         .await;
     create_table(&Client::new(&aws)).await;
-    let settings = [("TABLE_NAME", TABLE), ("AWS_ENDPOINT_URL_DYNAMODB", &url)];
+    let settings = [
+        ("TABLE_NAME", TABLE),
+        ("AWS_ENDPOINT_URL_DYNAMODB", &url),
+        ("PAYMENT_PROVIDER", "sandbox"),
+        ("WEBHOOK_SECRETS", "whsec_test"),
+    ];
     let environment = Environment {
-        settings: settings
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into_iter()
-            .collect(),
+        settings: variables(&settings).collect(),
         aws,
         clock: Clock::system(),
     };
     let ledger = Ledger::connect(&environment).expect("settings are given");
     (environment, ledger)
+}
+
+fn variables(given: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
+    given
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+}
+
+/// The same environment with further variables.
+pub fn with_variables(environment: &Environment, further: &[(&str, &str)]) -> Environment {
+    let kept = VARIABLES
+        .into_iter()
+        .filter_map(|name| Some((name, environment.settings.get(name)?)));
+    let kept: Vec<_> = kept.chain(further.iter().copied()).collect();
+    Environment {
+        settings: variables(&kept).collect(),
+        ..environment.clone()
+    }
 }
 
 /// The SDK's own client, named here so that [`crate::stop`] can wrap it.

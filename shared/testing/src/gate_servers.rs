@@ -22,8 +22,7 @@ const ATTEMPTS: usize = 3;
 const SLOTS: usize = 16_384;
 /// Waits for the end of its input, which is the end of the process that holds
 /// the other end; then cleans up after server `$0` in directory `$1`.
-const GUARD: &str =
-    r#"read -r _; kill -9 "$0"; rm -rf -- "$1"; rmdir -- "${1%/*}" 2>/dev/null"#;
+const GUARD: &str = r#"read -r _; kill -9 "$0"; rm -rf -- "$1"; rmdir -- "${1%/*}" 2>/dev/null"#;
 
 /// The shape of the cluster.
 #[derive(Debug, Clone)]

@@ -1,18 +1,28 @@
-//! What tests of several crates need: the real ledger on a DynamoDB in this
-//! process, and a way to stop a piece of work at any of its requests.
+//! What tests of several crates need, and the gate servers that the local
+//! runner starts too: the real ledger on a DynamoDB in this process, real
+//! gates on a Redis or Valkey cluster, and a way to stop a piece of work at
+//! any of its requests.
 //!
 //! | module | gives |
 //! |---|---|
 //! | [`database`] | a table of its own for each test |
+//! | [`gate_servers`] | a Redis or Valkey cluster as child processes |
+//! | [`gates`] | the cluster that the tests of a program share, and loaded buckets |
 //! | [`orders`] | a bucket with orders |
 //! | [`stop`] | work that ends at its n-th request, as a killed function does |
+//! | [`world`] | a sale that is on: ledger, gates, and shoppers who claim |
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // a test that can't be set up has failed
 
 pub mod database;
+pub mod gate_servers;
+pub mod gates;
 pub mod orders;
 pub mod stop;
+pub mod world;
 
-pub use database::ledger;
+pub use database::{ledger, with_variables};
+pub use gate_servers::GateServers;
 pub use orders::Bucket;
 pub use stop::{Point, stopped_at};
+pub use world::World;

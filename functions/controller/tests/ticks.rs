@@ -1,0 +1,169 @@
+//! The controller against real gates and the real ledger: any number of them
+//! come to one result.
+
+#![allow(clippy::unwrap_used)]
+
+use controller_function::ControllerFunction;
+use domain::Sale;
+use domain::sale::SaleState;
+use gate::Release;
+use jiff::SignedDuration;
+use runtime::EventFunction;
+use serde_json::json;
+use testing::{World, gates};
+
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
+const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+
+/// A sale by draw of 20 units in two buckets that opens in a minute and
+/// closes ten minutes later.
+async fn world() -> World {
+    let (environment, _) = testing::ledger().await;
+    let opens_at = environment.clock.now() + MINUTE;
+    let config = json!({
+        "opens_at": opens_at.to_string(),
+        "closes_at": (opens_at + MINUTE * 10).to_string(),
+        "draw_window_ms": 2_000,
+    });
+    World::new(gates::shared(), &[10, 10], config).await
+}
+
+async fn controller(world: &World, later: SignedDuration) -> ControllerFunction {
+    let environment = world.later(later);
+    ControllerFunction::start(&environment).await.unwrap()
+}
+
+/// One look, some time later; the sale as it then is.
+async fn tick(world: &World, later: SignedDuration) -> Sale {
+    controller(world, later).await.tick().await.unwrap();
+    sale(world).await
+}
+
+async fn sale(world: &World) -> Sale {
+    world.ledger.sale(&world.sale).await.unwrap().unwrap()
+}
+
+async fn enter(world: &World, bucket: u16, entries: u32) {
+    let tag = &world.address(bucket).tag;
+    for n in 0..entries {
+        let pass = format!("p{bucket}-{n}").parse().unwrap();
+        world.gate.enter(tag, &pass).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_sale_opens_is_counted_and_admits() {
+    let world = world().await;
+    let before = tick(&world, SECOND).await;
+    assert_eq!(before.state, SaleState::Scheduled);
+    let drawing = tick(&world, MINUTE + SECOND).await;
+    assert_eq!(drawing.state, SaleState::Drawing);
+    assert_eq!(drawing.admission.scale, 0);
+    enter(&world, 0, 50).await;
+    enter(&world, 1, 50).await;
+
+    let live = tick(&world, MINUTE + SECOND * 4).await;
+    assert_eq!(live.state, SaleState::Live);
+    // A HyperLogLog counts few entries to within one.
+    assert!((98..=102).contains(&live.admission.entries), "{live:?}");
+    assert_eq!(live.admission.scale, live.admission.entries);
+    assert_eq!((live.admission.round, live.admission.admitted), (1, 22));
+    assert!(live.admission.threshold > 0.2 && live.admission.threshold < 0.24);
+
+    let rounds = world.ledger.rounds(&world.sale).await.unwrap();
+    assert_eq!(rounds.len(), 1);
+    assert_eq!(rounds[0].threshold, live.admission.threshold);
+    assert_eq!((rounds[0].admitted, rounds[0].offered), (22, 20));
+    // Seen again, nothing is new and nothing is written.
+    let again = tick(&world, MINUTE + SECOND * 4).await;
+    assert_eq!(again.version, live.version);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_at_the_same_time_open_a_round_once() {
+    let world = world().await;
+    enter(&world, 0, 100).await;
+    let later = MINUTE + SECOND * 4;
+    let version = sale(&world).await.version;
+    let mut ticks = Vec::new();
+    for _ in 0..6 {
+        let controller = controller(&world, later).await;
+        ticks.push(tokio::spawn(async move {
+            controller.tick().await.unwrap();
+        }));
+    }
+    for tick in ticks {
+        tick.await.unwrap();
+    }
+    let after = sale(&world).await;
+    assert_eq!((after.admission.round, after.version), (1, version + 1));
+    let rounds = world.ledger.rounds(&world.sale).await.unwrap();
+    let numbers: Vec<_> = rounds.iter().map(|round| round.round).collect();
+    assert_eq!(numbers, [1]);
+}
+
+#[tokio::test]
+async fn a_unit_that_comes_back_opens_one_round_for_one() {
+    let world = world().await;
+    enter(&world, 0, 100).await;
+    let live = tick(&world, MINUTE + SECOND * 4).await;
+    for n in 0..20u16 {
+        let pay_by = world.now() + MINUTE * 5;
+        world.claim(n % 2, &format!("u_{n}"), pay_by).await;
+    }
+    let full = tick(&world, MINUTE + SECOND * 5).await;
+    assert_eq!((full.state, full.free), (SaleState::AllClaimed, 0));
+    assert!(full.admission.waitlist_open);
+
+    let claim = world.claim_id(0, "u_0");
+    let tag = &world.address(0).tag;
+    let released = world.gate.release(tag, &claim, Release::Lapsed).await;
+    assert!(released.unwrap());
+    let back = tick(&world, MINUTE + SECOND * 6).await;
+    assert_eq!((back.state, back.free), (SaleState::Live, 1));
+    assert_eq!(back.admission.round, live.admission.round + 1);
+    let again = tick(&world, MINUTE + SECOND * 6).await;
+    assert_eq!(again.admission, back.admission);
+}
+
+#[tokio::test]
+async fn a_bucket_that_can_not_be_seen_decides_nothing() {
+    let world = world().await;
+    enter(&world, 0, 100).await;
+    let stock = format!("{{{}}}:stock", world.address(1).tag);
+    redis::cmd("DEL")
+        .arg(stock)
+        .exec(&mut gates::shared().connect(0).unwrap())
+        .unwrap();
+    let half = tick(&world, MINUTE + SECOND * 4).await;
+    assert_eq!((half.admission.scale, half.admission.round), (0, 0));
+    assert_ne!(half.state, SaleState::SoldOut);
+}
+
+#[tokio::test]
+async fn an_ended_sale_is_closed_when_no_hold_is_left() {
+    let world = world().await;
+    let end = MINUTE * 12;
+    let hold = world.claim(0, "u", world.now() + MINUTE * 5).await;
+    let listed = || async { world.ledger.sales(true).await.unwrap() };
+    let ended = tick(&world, end).await;
+    assert_eq!(ended.state, SaleState::Ended);
+    tick(&world, end).await;
+    assert_eq!(listed().await, [world.sale.clone()]);
+
+    let tag = &world.address(0).tag;
+    world.gate.settle(tag, &hold.claim).await.unwrap();
+    let controller = controller(&world, end).await;
+    controller.tick().await.unwrap();
+    assert!(listed().await.is_empty());
+    // Nothing is left to watch.
+    assert_eq!(controller.tick().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_sale_far_ahead_is_not_watched() {
+    let world = world().await;
+    let early = controller(&world, -MINUTE * 10).await;
+    assert_eq!(early.tick().await.unwrap(), None);
+    assert_eq!(sale(&world).await.version, 1);
+}

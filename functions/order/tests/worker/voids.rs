@@ -1,0 +1,130 @@
+//! A yes that can't be kept is taken back, and the gate gets back what it
+//! gave: no more, and once.
+
+use std::convert::Infallible;
+
+use domain::OrderStatus;
+use domain::order::VoidReason;
+use jiff::SignedDuration;
+use runtime::EventFunction;
+use sweeper_function::SweeperFunction;
+
+use crate::worker::{MINUTE, Worker, failed};
+
+const PAST: SignedDuration = SignedDuration::from_secs(-1);
+
+#[tokio::test]
+async fn beyond_the_cap_claims_are_voided_and_no_unit_returns() {
+    let worker = Worker::start(&[2]).await;
+    // The gate has forgotten winners: it holds units that do not exist.
+    let tag = worker.world.address(0).tag.clone();
+    worker.world.gate.put(&tag, 3).await.unwrap();
+    let (holds, messages) = worker.claims(0, 0..4, MINUTE).await;
+    assert_eq!(worker.world.left(0).await, 1);
+    for _ in 0..2 {
+        assert_eq!(worker.deliver(&messages).await, failed(&[]));
+        assert_eq!(worker.world.left(0).await, 1);
+        assert_eq!(worker.world.allotted(0).await, 2);
+    }
+    for hold in &holds[2..] {
+        let order = worker.order(&hold.claim).await;
+        assert_eq!(order.status, OrderStatus::Voided);
+        assert_eq!(order.void_reason, Some(VoidReason::Cap));
+        assert_eq!(order.intent, None);
+    }
+    let pending = OrderStatus::PendingPayment;
+    assert_eq!(worker.world.count(0, pending).await, 2);
+    // Of the voided ones the gate has nothing left to end.
+    assert_eq!(worker.world.gate.look(&tag).await.unwrap().due, 2);
+}
+
+#[tokio::test]
+async fn a_second_claim_is_voided_and_its_unit_returns_once() {
+    let worker = Worker::start(&[3, 3]).await;
+    let (_, first) = worker.claims(0, 0..1, MINUTE).await;
+    // The home was frozen for a moment: the same shopper in another bucket.
+    let (second, messages) = worker.claims(1, 0..1, MINUTE).await;
+    // One key is one digest; it is the customer's units that refuse it.
+    worker.deliver(&first).await;
+    assert_eq!(worker.world.left(1).await, 2);
+    for _ in 0..3 {
+        assert_eq!(worker.deliver(&messages).await, failed(&[]));
+        assert_eq!(worker.world.left(1).await, 3);
+    }
+    let order = worker.order(&second[0].claim).await;
+    assert_eq!(order.void_reason, Some(VoidReason::Limit));
+    assert_eq!(worker.world.left(0).await, 2);
+    let allotted = (
+        worker.world.allotted(0).await,
+        worker.world.allotted(1).await,
+    );
+    assert_eq!(allotted, (1, 0));
+}
+
+#[tokio::test]
+async fn a_message_after_its_deadline_is_voided_and_its_unit_returns() {
+    let worker = Worker::start(&[3]).await;
+    let (holds, messages) = worker.claims(0, 0..1, PAST).await;
+    assert_eq!(worker.world.left(0).await, 2);
+    worker.deliver(&messages).await;
+    assert_eq!(worker.world.left(0).await, 3);
+    // Neither the sweeper nor a repeat returns it again.
+    sweep(&worker).await;
+    worker.deliver(&messages).await;
+    assert_eq!(worker.world.left(0).await, 3);
+    assert_eq!(worker.world.allotted(0).await, 0);
+    let order = worker.order(&holds[0].claim).await;
+    assert_eq!(order.void_reason, Some(VoidReason::NoOrder));
+}
+
+#[tokio::test]
+async fn a_message_after_its_burial_changes_nothing() {
+    let worker = Worker::start(&[3]).await;
+    let (holds, messages) = worker.claims(0, 0..1, PAST).await;
+    sweep(&worker).await;
+    assert_eq!(worker.world.left(0).await, 3);
+    let buried = worker.order(&holds[0].claim).await;
+    assert_eq!(buried.void_reason, Some(VoidReason::NoOrder));
+    for _ in 0..2 {
+        assert_eq!(worker.deliver(&messages).await, failed(&[]));
+    }
+    assert_eq!(worker.order(&holds[0].claim).await, buried);
+    assert_eq!(worker.world.left(0).await, 3);
+    assert_eq!(worker.world.allotted(0).await, 0);
+}
+
+#[tokio::test]
+async fn a_late_message_profits_from_an_extended_deadline() {
+    let worker = Worker::start(&[3]).await;
+    let (holds, messages) = worker.claims(0, 0..1, PAST).await;
+    let later = worker.world.now() + MINUTE;
+    let extended = worker.world.ledger.change_sale(&worker.world.sale, |sale| {
+        sale.pay_by_min = Some(later);
+        Ok::<_, Infallible>(())
+    });
+    extended.await.unwrap().unwrap().unwrap();
+    worker.deliver(&messages).await;
+    let order = worker.order(&holds[0].claim).await;
+    assert_eq!(order.status, OrderStatus::PendingPayment);
+    assert_eq!(order.pay_by, later);
+}
+
+#[tokio::test]
+async fn a_late_repeat_does_not_void_the_order_that_it_became() {
+    let worker = Worker::start(&[3]).await;
+    let (holds, messages) = worker
+        .claims(0, 0..1, SignedDuration::from_millis(300))
+        .await;
+    worker.deliver(&messages).await;
+    tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+    assert_eq!(worker.deliver(&messages).await, failed(&[]));
+    let order = worker.order(&holds[0].claim).await;
+    assert_eq!(order.status, OrderStatus::PendingPayment);
+    // Its end is the sweeper's.
+    assert_eq!(worker.world.left(0).await, 2);
+}
+
+async fn sweep(worker: &Worker) {
+    let sweeper = SweeperFunction::start(&worker.world.environment).await;
+    sweeper.unwrap().sweep(false).await.unwrap();
+}

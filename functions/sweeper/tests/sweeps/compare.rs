@@ -1,0 +1,93 @@
+//! Gate against ledger: the ledger is right, and what is on its way is no
+//! difference.
+
+use domain::OrderStatus;
+use testing::{World, gates};
+
+use crate::{MINUTE, SECOND, keep_up, sweep};
+
+#[tokio::test]
+async fn a_gate_that_has_too_much_is_lowered_at_once() {
+    let world = World::open(&[10]).await;
+    let hold = world.claim(0, "u", world.now() + MINUTE * 10).await;
+    world.order(&hold).await;
+    world.gate.put(&world.address(0).tag, 3).await.unwrap();
+    keep_up(&world, SECOND).await;
+    assert_eq!(world.left(0).await, 9);
+}
+
+#[tokio::test]
+async fn a_gate_that_has_too_little_is_raised_the_second_time() {
+    let world = World::open(&[10]).await;
+    world.gate.take(&world.address(0).tag, 2).await.unwrap();
+    keep_up(&world, SECOND).await;
+    assert_eq!(world.left(0).await, 8);
+    keep_up(&world, MINUTE).await;
+    assert_eq!(world.left(0).await, 10);
+    keep_up(&world, MINUTE * 2).await;
+    assert_eq!(world.left(0).await, 10);
+}
+
+#[tokio::test]
+async fn a_gap_that_closes_by_itself_is_left_alone() {
+    let world = World::open(&[10]).await;
+    let tag = &world.address(0).tag;
+    world.gate.take(tag, 2).await.unwrap();
+    keep_up(&world, SECOND).await;
+    world.gate.put(tag, 2).await.unwrap();
+    keep_up(&world, MINUTE).await;
+    assert_eq!(world.left(0).await, 10);
+}
+
+#[tokio::test]
+async fn claims_on_their_way_are_no_gap() {
+    let world = World::open(&[10]).await;
+    for n in 0..5 {
+        let pay_by = world.now() + MINUTE * 10;
+        let hold = world.claim(0, &format!("u_{n}"), pay_by).await;
+        if n < 2 {
+            world.order(&hold).await;
+        }
+    }
+    for later in [SECOND, MINUTE, MINUTE * 2] {
+        keep_up(&world, later).await;
+        assert_eq!(world.left(0).await, 5);
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_bucket_is_not_touched() {
+    let servers = gates::start();
+    let world = World::new(&servers, &[10], serde_json::json!({})).await;
+    world.gate.put(&world.address(0).tag, 3).await.unwrap();
+    redis::cmd("SCRIPT")
+        .arg("FLUSH")
+        .exec(&mut servers.connect(0).unwrap())
+        .unwrap();
+    keep_up(&world, SECOND).await;
+    keep_up(&world, MINUTE).await;
+    assert_eq!(world.left(0).await, 13);
+}
+
+#[tokio::test]
+async fn a_deadline_that_the_gate_has_lost_is_found_in_the_ledger() {
+    let world = World::open(&[10]).await;
+    let hold = world.claim(0, "u", world.now() + SECOND).await;
+    world.order(&hold).await;
+    let due = format!("{{{}}}:due", world.address(0).tag);
+    redis::cmd("ZREM")
+        .arg(due)
+        .arg(hold.claim.to_string())
+        .exec(&mut gates::shared().connect(0).unwrap())
+        .unwrap();
+    sweep(&world, MINUTE).await;
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 0);
+    keep_up(&world, MINUTE).await;
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
+    assert_eq!(world.allotted(0).await, 0);
+    // The gate gives nothing back for what it does not know; comparison does.
+    keep_up(&world, MINUTE * 2).await;
+    assert_eq!(world.left(0).await, 9);
+    keep_up(&world, MINUTE * 3).await;
+    assert_eq!(world.left(0).await, 10);
+}

@@ -1,0 +1,96 @@
+//! Holds whose payment has begun: the provider decides, and a success wins.
+
+use domain::{Order, OrderStatus};
+use payment::sandbox::{SandboxProvider, Verdict};
+use payment::{Cashier, Provider};
+use testing::World;
+
+use crate::{MINUTE, SECOND, sweep};
+
+struct Till {
+    world: World,
+    sandbox: SandboxProvider,
+    order: Order,
+}
+
+impl Till {
+    /// An order that had to be paid within a minute, and is being paid.
+    async fn new() -> Self {
+        let world = World::open(&[5]).await;
+        let hold = world.claim(0, "u", world.now() + MINUTE).await;
+        let order = world.order(&hold).await;
+        let cashier = Cashier::connect(&world.environment, &world.ledger).unwrap();
+        let order = cashier.begin(order).await.unwrap().order;
+        let sandbox = SandboxProvider::connect(&world.environment, &world.ledger).unwrap();
+        Self {
+            world,
+            sandbox,
+            order,
+        }
+    }
+
+    async fn pay(&self) -> bool {
+        let id = self.order.intent.as_ref().unwrap();
+        let intent = self.sandbox.intent(id, &self.order.claim.order()).await;
+        let secret = intent.unwrap().unwrap().client_secret;
+        let verdict = Verdict::Succeed(None);
+        let now = self.world.now();
+        let confirmed = self.sandbox.confirm(id, &secret, verdict, now).await;
+        confirmed.is_ok()
+    }
+
+    async fn status(&self) -> OrderStatus {
+        self.world.find(&self.order.claim).await.unwrap().status
+    }
+
+    /// From now until the hold's end, and a little more.
+    fn until_end(&self) -> jiff::SignedDuration {
+        self.order
+            .pay_until
+            .unwrap()
+            .duration_since(self.world.now())
+            + SECOND
+    }
+}
+
+#[tokio::test]
+async fn paying_holds_beyond_pay_by_until_the_intent_ends() {
+    let till = Till::new().await;
+    sweep(&till.world, MINUTE + SECOND * 5).await;
+    assert_eq!(till.status().await, OrderStatus::Paying);
+    assert_eq!(till.world.left(0).await, 4);
+    let tag = &till.world.address(0).tag;
+    let pay_until = till.order.pay_until.unwrap();
+    let moved = till.world.gate.due(tag, pay_until).await.unwrap();
+    assert_eq!(moved, [till.order.claim.clone()]);
+    let before = till.world.gate.due(tag, pay_until - SECOND).await.unwrap();
+    assert_eq!(before, []);
+}
+
+#[tokio::test]
+async fn an_intent_that_nobody_paid_is_closed_before_the_unit_returns() {
+    let till = Till::new().await;
+    let end = till.until_end();
+    for _ in 0..2 {
+        sweep(&till.world, end).await;
+        assert_eq!(till.status().await, OrderStatus::Expired);
+        assert_eq!(till.world.left(0).await, 5);
+        assert_eq!(till.world.allotted(0).await, 0);
+    }
+    assert!(!till.pay().await, "the intent is closed");
+}
+
+#[tokio::test]
+async fn a_success_of_which_no_event_told_wins_over_the_end() {
+    let till = Till::new().await;
+    assert!(till.pay().await);
+    let end = till.until_end();
+    for _ in 0..2 {
+        sweep(&till.world, end).await;
+        assert_eq!(till.status().await, OrderStatus::Paid);
+        assert_eq!(till.world.left(0).await, 4);
+        assert_eq!(till.world.allotted(0).await, 1);
+    }
+    let tag = &till.world.address(0).tag;
+    assert_eq!(till.world.gate.look(tag).await.unwrap().due, 0);
+}

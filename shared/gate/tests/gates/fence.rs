@@ -1,0 +1,131 @@
+//! The fence: a script is the key to its bucket, and only loading gives it.
+
+use domain::slot::GateAddress;
+use gate::upkeep::Truth;
+use gate::{Decision, Error, Gate};
+use testing::{gates, with_variables};
+
+use crate::shop::{KEY, OTHER_KEY, Shop, claimed, same, wish};
+
+#[tokio::test]
+async fn an_older_or_newer_life_of_a_bucket_is_frozen() {
+    let shop = Shop::open(&[5]).await;
+    let old = shop.bucket(0);
+    let held = claimed(shop.claim(0, &wish("u", KEY)).await);
+    let next = GateAddress {
+        epoch: 2,
+        ..shop.address(0).clone()
+    };
+    // Not loaded yet.
+    let ask = gate::Ask {
+        shopper: &"v".parse().unwrap(),
+        claim: &shop.claim_id(0, &wish("v", KEY)),
+        quantity: 1,
+        limit: 1,
+        pay_by: held.pay_by,
+        rate_per_s: None,
+    };
+    let early = shop.gate.bucket(&next).claim(&ask).await;
+    assert!(matches!(early, Err(Error::Frozen)), "{early:?}");
+
+    let truth = Truth {
+        left: 4,
+        taken: 1,
+        holds: vec![(held.clone(), Some(held.pay_by))],
+    };
+    shop.gate.load(&next, &truth).await.unwrap();
+    // The old script is still in the server's cache; the epoch stops it.
+    assert!(shop.gate.is_open(shop.address(0)).await.unwrap());
+    let late = old.claim(&ask).await;
+    assert!(matches!(late, Err(Error::Frozen)), "{late:?}");
+    assert_eq!(shop.left(0).await, 4);
+
+    // The new life knows who holds what.
+    let new = shop.gate.bucket(&next);
+    let again = gate::Ask {
+        shopper: &held.shopper,
+        claim: &held.claim,
+        ..ask.clone()
+    };
+    assert_eq!(same(new.claim(&again).await), held);
+    claimed(new.claim(&ask).await);
+    assert_eq!(shop.left(0).await, 3);
+}
+
+#[tokio::test]
+async fn after_a_flush_nobody_loads_but_loading() {
+    let servers = gates::start();
+    let shop = Shop::on(&servers, &[5, 5]).await;
+    claimed(shop.claim(0, &wish("u", KEY)).await);
+    redis::cmd("SCRIPT")
+        .arg("FLUSH")
+        .exec(&mut servers.connect(0).unwrap())
+        .unwrap();
+    for _ in 0..3 {
+        for bucket in [0, 1] {
+            let frozen = shop.claim(bucket, &wish("v", KEY)).await;
+            assert!(matches!(frozen, Err(Error::Frozen)), "{frozen:?}");
+        }
+        // The sale as a whole is refused, not sold out.
+        let frozen = shop.buy(&wish("v", KEY)).await;
+        assert!(matches!(frozen, Err(Error::Frozen)), "{frozen:?}");
+    }
+    assert!(!shop.gate.is_open(shop.address(0)).await.unwrap());
+    // Ending a hold needs no fence: it can't create a unit.
+    let claim = shop.claim_id(0, &wish("u", KEY));
+    assert!(shop.release(0, &claim, gate::Release::Lapsed).await);
+
+    let truth = Truth {
+        left: 5,
+        ..Truth::default()
+    };
+    shop.gate.load(shop.address(0), &truth).await.unwrap();
+    assert!(shop.gate.is_open(shop.address(0)).await.unwrap());
+    claimed(shop.claim(0, &wish("v", KEY)).await);
+    let other = shop.claim(1, &wish("w", KEY)).await;
+    assert!(matches!(other, Err(Error::Frozen)), "{other:?}");
+}
+
+#[tokio::test]
+async fn a_restarted_primary_is_frozen() {
+    let servers = gates::start();
+    let shop = Shop::on(&servers, &[5]).await;
+    claimed(shop.claim(0, &wish("u", KEY)).await);
+    servers.restart(0).unwrap();
+    for key in [KEY, OTHER_KEY] {
+        let answer = shop.claim(0, &wish("u", key)).await;
+        assert!(answer.is_err(), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_replica_acknowledges() {
+    let servers = gates::start();
+    let shop = Shop::on(&servers, &[5]).await;
+    claimed(shop.claim(0, &wish("u", KEY)).await);
+    assert!(shop.bucket(0).replicated().await.unwrap());
+
+    servers.pause(1);
+    claimed(shop.claim(0, &wish("v", KEY)).await);
+    let waits = |acks: &'static str| {
+        let variables = [("GATE_ACKS", acks), ("GATE_ACK_WAIT_MS", "50")];
+        let environment = with_variables(&shop.environment, &variables);
+        Gate::connect(&environment).unwrap().bucket(shop.address(0))
+    };
+    let bucket = waits("1");
+    // `WAIT` is about writes of its own connection.
+    let ask = gate::Ask {
+        shopper: &"w".parse().unwrap(),
+        claim: &shop.claim_id(0, &wish("w", KEY)),
+        quantity: 1,
+        limit: 1,
+        pay_by: shop.now(),
+        rate_per_s: None,
+    };
+    assert!(matches!(bucket.claim(&ask).await, Ok(Decision::Claimed(_))));
+    assert!(!bucket.replicated().await.unwrap());
+    assert!(waits("0").replicated().await.unwrap());
+
+    servers.resume(1);
+    assert!(shop.bucket(0).replicated().await.unwrap());
+}

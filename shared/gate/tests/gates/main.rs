@@ -1,0 +1,14 @@
+//! The gates on a real Redis or Valkey cluster: every answer of the scripts,
+//! and what holds after any history of them.
+
+#![allow(clippy::unwrap_used)]
+
+mod claim;
+mod fence;
+mod history;
+mod ids;
+mod marks;
+mod race;
+mod release;
+mod shop;
+mod upkeep;

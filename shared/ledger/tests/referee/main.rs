@@ -1,0 +1,9 @@
+//! The referee: what the ledger lets happen, against DynamoDB's own protocol.
+
+#![allow(clippy::unwrap_used)]
+
+mod create;
+mod deliveries;
+mod release;
+mod sales;
+mod shelf;

@@ -1,0 +1,93 @@
+//! A sale has one writer at a time, and no write is lost.
+
+use std::convert::Infallible;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use ledger::Error;
+use ledger::sales::Round;
+use testing::World;
+
+fn round(number: u32) -> Round {
+    Round {
+        round: number,
+        at: Timestamp::UNIX_EPOCH,
+        threshold: 0.5,
+        admitted: 10,
+        offered: 10,
+    }
+}
+
+#[tokio::test]
+async fn of_two_that_read_the_same_version_one_writes() {
+    let world = World::open(&[1]).await;
+    let read = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+    let mut changed = read.clone();
+    changed.admission.round = 1;
+    let saves = (0..4).map(|_| {
+        let (ledger, changed) = (&world.ledger, &changed);
+        async move { ledger.save_sale(changed, Some(&round(1))).await }
+    });
+    let saved = join_all(saves).await;
+    let (won, lost): (Vec<_>, Vec<_>) = saved.into_iter().partition(Result::is_ok);
+    assert_eq!((won.len(), lost.len()), (1, 3));
+    for error in lost {
+        assert!(matches!(error, Err(Error::Conflict)), "{error:?}");
+    }
+    let stands = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+    assert_eq!(stands.version, read.version + 1);
+    assert_eq!(world.ledger.rounds(&world.sale).await.unwrap(), [round(1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_at_the_same_time_are_all_kept() {
+    let world = World::open(&[1]).await;
+    let changes = (0..8).map(|_| {
+        let world = world.clone();
+        tokio::spawn(async move {
+            let change = world.ledger.change_sale(&world.sale, |sale| {
+                sale.admission.offered += 1;
+                Ok::<_, Infallible>(())
+            });
+            change.await.unwrap().unwrap().unwrap();
+        })
+    });
+    for change in join_all(changes).await {
+        change.unwrap();
+    }
+    let sale = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+    assert_eq!(sale.admission.offered, 8);
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_or_changes_nothing_writes_nothing() {
+    let world = World::open(&[1]).await;
+    let before = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+    let refused = world.ledger.change_sale(&world.sale, |_| Err("no"));
+    assert_eq!(refused.await.unwrap(), Some(Err("no")));
+    let same = world
+        .ledger
+        .change_sale(&world.sale, |_| Ok::<_, Infallible>(()));
+    assert_eq!(same.await.unwrap(), Some(Ok(before)));
+    let missing = "no-such-sale".parse().unwrap();
+    let missing = world
+        .ledger
+        .change_sale(&missing, |_| Ok::<_, Infallible>(()));
+    assert_eq!(missing.await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_name_is_given_once_and_a_closed_sale_is_listed_as_such() {
+    let world = World::open(&[1]).await;
+    let sale = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+    let again = world.ledger.create_sale(&sale, "00").await;
+    assert!(matches!(again, Err(Error::Conflict)), "{again:?}");
+    let secret = world.ledger.draw_secret(&world.sale).await.unwrap();
+    assert_ne!(secret.as_deref(), Some("00"));
+
+    let listed = |open| world.ledger.sales(open);
+    assert_eq!(listed(true).await.unwrap(), std::slice::from_ref(&world.sale));
+    world.ledger.close_sale(&sale).await.unwrap();
+    assert_eq!(listed(true).await.unwrap(), []);
+    assert_eq!(listed(false).await.unwrap(), std::slice::from_ref(&world.sale));
+}

@@ -1,0 +1,63 @@
+//! Whole sales with a crowd that behaves as crowds do, audited afterwards.
+
+use drill::Outcome;
+use drill::config::{Config, Crowd, Mode, Progress, Target};
+use tests::Shop;
+
+async fn drill(crowd: Crowd) -> Outcome {
+    let shop = Shop::start(local::Options::default()).await;
+    let base_url = shop.system.base_url().to_owned();
+    let target = Target {
+        token_url: format!("{base_url}/_dev/token"),
+        admin_token: shop.system.admin_token().unwrap(),
+        base_url,
+    };
+    let config = Config {
+        target,
+        crowd,
+        progress: Progress::Quiet,
+    };
+    drill::run(config).await.expect("the drill runs to its end")
+}
+
+/// A sale in which 15 % never pay: each of their units is offered again within
+/// two seconds, and sold while someone wants it.
+#[tokio::test(flavor = "multi_thread")]
+async fn p2_units_of_those_who_never_pay_are_sold() {
+    let outcome = drill(Crowd {
+        shoppers: 800,
+        units: 100,
+        buckets: Some(4),
+        pay_window_s: 6,
+        waitlist_pay_window_s: 5,
+        claim_spread_s: 1,
+        ..Crowd::default()
+    })
+    .await;
+    let lapsed = outcome.audit.release.count;
+    assert!(lapsed >= 5, "{lapsed} holds lapsed: nothing was rehearsed");
+    let prompt = outcome
+        .audit
+        .checks
+        .iter()
+        .filter(|check| check.promise == "P2");
+    assert!(prompt.clone().count() >= 1);
+    assert!(prompt.clone().all(|check| check.ok), "{outcome}");
+    assert!(outcome.passed(), "{outcome}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_race_keeps_every_promise_too() {
+    let outcome = drill(Crowd {
+        shoppers: 500,
+        units: 60,
+        buckets: Some(4),
+        mode: Mode::Race,
+        pay_window_s: 6,
+        waitlist_pay_window_s: 5,
+        claim_spread_s: 1,
+        ..Crowd::default()
+    })
+    .await;
+    assert!(outcome.passed(), "{outcome}");
+}

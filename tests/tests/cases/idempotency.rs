@@ -1,0 +1,264 @@
+//! D: one key, one claim; a refusal is not remembered.
+
+use std::time::Duration;
+
+use local::Faults;
+use reqwest::Method;
+use serde_json::json;
+use tests::link::Condition;
+use tests::{Answer, Link, Shop, Shopper, all};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d01_a_key_names_one_claim_of_one_shopper_in_one_sale() {
+    let shop = Shop::open().await;
+    let first = shop
+        .sale(json!({"units": 9, "limit_per_customer": 2}))
+        .await;
+    let second = shop.sale(json!({"units": 9})).await;
+    let (a, b) = (first.shopper("ada").await, first.shopper("bob").await);
+    let elsewhere = second.shopper("ada").await;
+    second.opened().await;
+    let key = "one-and-the-same-key";
+    let claim = a.claim_as(key).await.expect(201);
+    // Another sale, another shopper: another claim.
+    for other in [elsewhere.claim_as(key).await, b.claim_as(key).await] {
+        assert_ne!(other.expect(201).json["claim_id"], claim.json["claim_id"]);
+    }
+    let reused = a.claim_with(key, r#"{"quantity": 2}"#).await;
+    reused.expect_problem(422, "idempotency_key_reused");
+    assert_eq!(
+        a.claim_as(key).await.expect(200).json["claim_id"],
+        claim.json["claim_id"]
+    );
+    // At another address it is that address's own key.
+    a.ordered(&claim.json).await;
+    let path = tests::shopper::order_path(&claim.json, "/payments");
+    let pay = a
+        .request(Method::POST, &path)
+        .header("idempotency-key", key);
+    Answer::of(pay).await.expect(201);
+
+    // Twice at once: one 201, one 200, one claim.
+    let c = first.shopper("cleo").await;
+    let twice = all([key, key].map(|key| c.claim_as(key))).await;
+    let mut statuses: Vec<_> = twice.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 201]);
+    assert_eq!(twice[0].json["claim_id"], twice[1].json["claim_id"]);
+
+    // No key, or none that is one.
+    let d = first.shopper("dora").await;
+    let without = d.sale_request(Method::POST, "/claims").body("{}");
+    Answer::of(without)
+        .await
+        .expect_problem(400, "invalid_idempotency_key");
+    let long = "k".repeat(256);
+    for wrong in [
+        "",
+        "k",
+        "seven77",
+        &long,
+        "with a space",
+        "key-one-a,key-two-b",
+        "tab\tinside-it",
+    ] {
+        d.claim_as(wrong)
+            .await
+            .expect_problem(400, "invalid_idempotency_key");
+    }
+    // A header that is sent twice arrives as one with a comma.
+    let doubled = d
+        .claim_request("first-key-1", "{}")
+        .header("idempotency-key", "second-key");
+    Answer::of(doubled)
+        .await
+        .expect_problem(400, "invalid_idempotency_key");
+    let strange = d.claim_request("schlüssel-nr-1", "{}");
+    Answer::of(strange)
+        .await
+        .expect_problem(400, "invalid_idempotency_key");
+    assert_eq!(first.rest().await.orders().count(), 3);
+}
+
+#[tokio::test]
+async fn d03_k04_a_claim_ends_by_its_own_deadline_and_can_be_tried_again() {
+    let link = Link::new().await;
+    let mut options = Shop::options();
+    let variable = ("AWS_ENDPOINT_URL_SQS".to_owned(), link.url());
+    options
+        .settings
+        .insert("claim-function".to_owned(), [variable].into());
+    let shop = Shop::start(options).await;
+    link.lead_to(shop.system.sqs_url());
+    let sale = shop.sale(json!({"units": 2})).await;
+    let crowd = sale.crowd(2).await;
+    sale.opened().await;
+    // The queue takes the call and says nothing: the function answers before
+    // it is ended.
+    link.turn(Condition::Silent);
+    let answers = all(crowd.iter().map(Shopper::claim)).await;
+    for answer in answers {
+        answer.expect_problem(503, "unavailable");
+    }
+    link.turn(Condition::Up);
+    let first = crowd[0].claim().await.expect(200);
+    let second = crowd[1].claim_as("a-new-key-after-it").await.expect(200);
+    // And once more, as if the answer had been lost behind the queue.
+    for (shopper, claim) in [(&crowd[0], &first), (&crowd[1], &second)] {
+        shopper.ordered(&claim.json).await;
+        let again = shopper.claim().await.expect(200);
+        assert_eq!(again.json["claim_id"], claim.json["claim_id"]);
+        assert_eq!(again.text("status"), "ORDERED");
+    }
+    let books = sale.rest().await;
+    assert_eq!((books.orders().count(), books.count("held")), (2, 2));
+}
+
+#[tokio::test]
+async fn d04_a_refusal_is_not_remembered() {
+    let shop = Shop::open().await;
+    let sale = shop
+        .sale_in(1_500, json!({"units": 3, "pay_window_s": 4}))
+        .await;
+    let (k, l, m, n) = (
+        sale.shopper("k").await,
+        sale.shopper("l").await,
+        sale.shopper("m").await,
+        sale.shopper("n").await,
+    );
+    // K: before the opening.
+    let early = k.claim().await.expect_problem(425, "not_open");
+    assert!(early.json["opens_at"].is_string());
+    sale.opened().await;
+    let kept = k.claim().await.expect(201).json;
+    // L: while the sale is paused.
+    sale.turn("pause").await;
+    let paused = tests::eventually("the pause takes hold", 5, async || {
+        Some(l.claim().await).filter(|answer| answer.status == 503)
+    })
+    .await;
+    assert!(
+        !paused
+            .expect_problem(503, "paused")
+            .header("retry-after")
+            .is_empty()
+    );
+    sale.turn("resume").await;
+    assert!(l.claim_patiently().await.status < 300);
+    // N: with a session that is over.
+    let expired = {
+        let ask = shop.request(Method::POST, "/_dev/token");
+        let body = json!({"sub": "n", "ttl_s": -60}).to_string();
+        Answer::of(ask.body(body))
+            .await
+            .text("access_token")
+            .to_owned()
+    };
+    let stale = shop
+        .request(Method::POST, &sale.path("/claims"))
+        .bearer_auth(expired)
+        .header("sale-pass", &n.pass)
+        .header("idempotency-key", n.key());
+    assert_eq!(Answer::of(stale).await.status, 401);
+    n.claim().await.expect(201);
+    // M: sold out, then a unit comes back and M is next.
+    m.claim().await.expect_problem(409, "sold_out");
+    k.ordered(&kept).await;
+    k.give_back(&kept).await.expect(200);
+    m.claim_when_admitted().await;
+    sale.rest().await;
+}
+
+/// A winner who did not hear the answer asks again, and meanwhile everything
+/// was claimed: the answer is their claim, not "sold out".
+#[tokio::test]
+async fn d04_a_winner_hears_of_the_claim_whatever_became_of_the_sale() {
+    let shop = Shop::open().await;
+    let sale = shop.sale(json!({})).await;
+    let (a, b) = (sale.shopper("ada").await, sale.shopper("bob").await);
+    sale.opened().await;
+    let claim = a.claim().await.expect(201);
+    sale.reaches("ALL_CLAIMED").await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    for switch in ["resume", "waitlist-only", "force-sold-out"] {
+        sale.turn(switch).await;
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        for key in [a.key(), "after-a-restart".to_owned()] {
+            let again = a.claim_as(&key).await.expect(200);
+            assert_eq!(again.json["claim_id"], claim.json["claim_id"]);
+        }
+        b.claim_as("some-other-key")
+            .await
+            .expect_problem(409, "sold_out");
+        b.entry.get().expect("a place in line");
+    }
+    assert_eq!(sale.rest().await.count("held"), 1);
+}
+
+#[tokio::test]
+async fn d05_a_body_counts_by_what_it_says() {
+    let shop = Shop::open().await;
+    let sale = shop
+        .sale(json!({"units": 9, "limit_per_customer": 3}))
+        .await;
+    let shopper = sale.shopper("ada").await;
+    sale.opened().await;
+    let key = shopper.key();
+    let wrong = async |status: u16| {
+        for body in [
+            r#"{"quantity": 1, "quantity": 1}"#,
+            r#"{"quantity": 1} x"#,
+            r#"{"quantity": 1"#,
+            "[]",
+        ] {
+            shopper
+                .claim_with(&key, body)
+                .await
+                .expect_problem(400, "malformed_request");
+        }
+        for body in [r#"{"quantity": 1.0}"#, r#"{"quantity": "1"}"#] {
+            shopper
+                .claim_with(&key, body)
+                .await
+                .expect_fields(&["quantity"]);
+        }
+        let unknown = r#"{"quantity": 1, "colour": "red"}"#;
+        shopper
+            .claim_with(&key, unknown)
+            .await
+            .expect_fields(&["colour"]);
+        let claim = shopper.claim_with(&key, "{}").await;
+        assert_eq!(claim.status, status);
+        claim.json["claim_id"].clone()
+    };
+    // The same before and after the first use.
+    let first = wrong(201).await;
+    assert_eq!(wrong(200).await, first);
+    for body in ["{ \"quantity\"\n:\t1 }", r#"{"\u0071uantity":1}"#, "", "{}"] {
+        let again = shopper.claim_with(&key, body).await.expect(200);
+        assert_eq!(again.json["claim_id"], first);
+    }
+    assert_eq!(sale.rest().await.count("held"), 1);
+}
+
+/// H07's rule from outside: what the queue delivers twice is one order.
+#[tokio::test]
+async fn d03_a_message_that_is_delivered_again_is_one_order() {
+    let shop = Shop::open().await;
+    let sale = shop.sale(json!({"units": 12, "buckets": 2})).await;
+    let queue = shop.system.queue().unwrap();
+    queue.set_faults(Faults {
+        copies: 3,
+        delay: Duration::ZERO,
+    });
+    let crowd = sale.crowd(12).await;
+    sale.opened().await;
+    all(crowd.iter().map(Shopper::hold)).await;
+    tests::eventually("the queue is empty", 10, async || {
+        (queue.counts() == (0, 0)).then_some(())
+    })
+    .await;
+    let books = sale.rest().await;
+    assert_eq!((books.count("held"), books.orders().count()), (12, 12));
+    assert!(queue.dead_letters().is_empty());
+}

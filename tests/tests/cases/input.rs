@@ -1,0 +1,578 @@
+//! Every call and every field: what is not as documented is refused by name,
+//! is never a fault of ours, and changes nothing.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::shopper::{claim_path, order_path};
+use tests::{Answer, OnSale, Shop, Shopper};
+
+/// Bodies that are no JSON object.
+const NO_OBJECTS: [&str; 12] = [
+    "{",
+    "[]",
+    "\"text\"",
+    "1",
+    "null",
+    "{} {}",
+    "{} x",
+    "{'a': 1}",
+    "{\"a\": 1,}",
+    "{\"a\": 1, \"a\": 1}",
+    "{\"a\": {\"b\": 1, \"b\": 2}}",
+    "NaN",
+];
+
+/// A call that takes a body.
+struct Call<'a> {
+    name: &'static str,
+    method: Method,
+    path: String,
+    shopper: Option<&'a Shopper<'a>>,
+}
+
+impl Call<'_> {
+    /// The call with whatever its caller has, and this body.
+    async fn with(&self, sale: &OnSale<'_>, body: impl Into<reqwest::Body>) -> Answer {
+        let request = match self.shopper {
+            None => sale.shop.admin_request(self.method.clone(), &self.path),
+            Some(shopper) => shopper
+                .request(self.method.clone(), &self.path)
+                .header("sale-pass", &shopper.pass)
+                .header("idempotency-key", "a-key-for-input"),
+        };
+        Answer::of(request.body(body)).await
+    }
+}
+
+/// Every call that takes a body, on a sale with a claim.
+fn calls<'a>(
+    sale: &OnSale<'_>,
+    shopper: &'a Shopper<'a>,
+    claim: &Value,
+    intent: &str,
+) -> Vec<Call<'a>> {
+    let shoppers = [
+        ("passes", sale.path("/passes")),
+        ("entries", sale.path("/entries")),
+        ("waitlist", sale.path("/waitlist")),
+        ("claims", sale.path("/claims")),
+        ("payments", order_path(claim, "/payments")),
+        ("confirm", format!("/v1/sandbox/intents/{intent}/confirm")),
+    ];
+    let admin = [
+        "/load",
+        "/pause",
+        "/resume",
+        "/end",
+        "/force-sold-out",
+        "/waitlist-only",
+        "/extend-pay-window",
+    ];
+    let merchant = |name, method: Method, path| Call {
+        name,
+        method,
+        path,
+        shopper: None,
+    };
+    let shoppers = shoppers.map(|(name, path)| Call {
+        name,
+        method: Method::POST,
+        path,
+        shopper: Some(shopper),
+    });
+    let below = admin.map(|rest| {
+        merchant(
+            rest,
+            Method::POST,
+            format!("/v1/admin/sales/{}{rest}", sale.id),
+        )
+    });
+    let whole = [
+        merchant("create", Method::POST, "/v1/admin/sales".to_owned()),
+        merchant(
+            "change",
+            Method::PATCH,
+            format!("/v1/admin/sales/{}", sale.id),
+        ),
+    ];
+    shoppers.into_iter().chain(below).chain(whole).collect()
+}
+
+/// A sale in which one unit is held and being paid.
+async fn held<'a>(shop: &'a Shop) -> (OnSale<'a>, String) {
+    let sale = shop.sale(json!({"units": 5})).await;
+    let shopper = sale.shopper("holder").await;
+    sale.opened().await;
+    shopper.hold().await;
+    let name = shopper.name.clone();
+    drop(shopper);
+    (sale, name)
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_object_is_refused_by_every_call() {
+    let shop = Shop::quiet().await;
+    let (sale, name) = held(&shop).await;
+    let shopper = sale.shopper(&name).await;
+    let claim = shopper.claim().await.expect(200).json;
+    let payment = shopper.begin_payment(&claim).await.expect(201).json;
+    let before = sale.books().await.report;
+    for call in calls(
+        &sale,
+        &shopper,
+        &claim,
+        payment["intent_id"].as_str().unwrap(),
+    ) {
+        let deep = "[".repeat(20_000);
+        let long = format!("{{\"x\": \"{}\"", "y".repeat(200_000));
+        for body in NO_OBJECTS.into_iter().chain([deep.as_str(), long.as_str()]) {
+            let answer = call.with(&sale, body.to_owned()).await;
+            let shown = &body[..body.len().min(40)];
+            assert_eq!(
+                (answer.status, answer.error()),
+                (400, "malformed_request"),
+                "{} {shown}",
+                call.name
+            );
+            assert!(!answer.text("detail").is_empty());
+        }
+        let binary = call.with(&sale, vec![0xff, 0xfe, b'{', b'}']).await;
+        assert_eq!(
+            (binary.status, binary.error()),
+            (400, "malformed_request"),
+            "{}",
+            call.name
+        );
+        let unknown = call.with(&sale, r#"{"no_such_field": 1}"#).await;
+        assert_eq!(unknown.status, 422, "{}: {:#}", call.name, unknown.json);
+        assert!(
+            unknown.fields().contains(&"no_such_field"),
+            "{}: {:#}",
+            call.name,
+            unknown.json
+        );
+    }
+    assert_eq!(sale.books().await.report, before, "nothing changed");
+}
+
+#[tokio::test]
+async fn a_wrong_field_is_named_by_every_call() {
+    let shop = Shop::quiet().await;
+    let (sale, name) = held(&shop).await;
+    let shopper = sale.shopper(&name).await;
+    let claim = shopper.claim().await.expect(200).json;
+    let payment = shopper.begin_payment(&claim).await.expect(201).json;
+    let intent = payment["intent_id"].as_str().unwrap();
+    let before = sale.books().await.report;
+    let calls = calls(&sale, &shopper, &claim, intent);
+    let long = "d".repeat(129);
+    let secret = &payment["client_secret"];
+    let captured = |amount: Value, currency: Value| {
+        json!({"client_secret": secret, "outcome": "succeed",
+            "captured": {"amount": amount, "currency": currency}})
+    };
+    let cases: [(&str, &str, Vec<Value>); 12] = [
+        (
+            "passes",
+            "device",
+            vec![
+                json!({}),
+                json!({"device": ""}),
+                json!({"device": 1}),
+                json!({"device": null}),
+                json!({"device": ["d"]}),
+                json!({"device": "a\nb"}),
+                json!({"device": "ä"}),
+                json!({"device": long}),
+            ],
+        ),
+        (
+            "passes",
+            "attestation",
+            vec![
+                json!({"device": "d", "attestation": 1}),
+                json!({"device": "d", "attestation": null}),
+                json!({"device": "d", "attestation": {}}),
+            ],
+        ),
+        (
+            "claims",
+            "quantity",
+            vec![
+                json!({"quantity": 0}),
+                json!({"quantity": 2}),
+                json!({"quantity": "1"}),
+                json!({"quantity": null}),
+                json!({"quantity": 1.5}),
+                json!({"quantity": [1]}),
+            ],
+        ),
+        (
+            "confirm",
+            "client_secret",
+            vec![
+                json!({"outcome": "succeed"}),
+                json!({"outcome": "decline", "client_secret": 1}),
+            ],
+        ),
+        (
+            "confirm",
+            "outcome",
+            vec![
+                json!({"client_secret": secret}),
+                json!({"client_secret": secret, "outcome": "perhaps"}),
+                json!({"client_secret": secret, "outcome": true}),
+            ],
+        ),
+        (
+            "confirm",
+            "captured",
+            vec![json!({"client_secret": secret, "outcome": "succeed", "captured": 1})],
+        ),
+        (
+            "confirm",
+            "captured.amount",
+            vec![
+                captured(json!(-1), json!("INR")),
+                captured(json!("1"), json!("INR")),
+                captured(json!(1.5), json!("INR")),
+                captured(json!(null), json!("INR")),
+                captured(json!(1_u64 << 53), json!("INR")),
+            ],
+        ),
+        (
+            "confirm",
+            "captured.currency",
+            vec![
+                captured(json!(1), json!("inr")),
+                captured(json!(1), json!("XXX")),
+                captured(json!(1), json!(1)),
+                captured(json!(1), json!(null)),
+            ],
+        ),
+        (
+            "/force-sold-out",
+            "on",
+            vec![json!({"on": 1}), json!({"on": "true"}), json!({"on": null})],
+        ),
+        (
+            "/waitlist-only",
+            "on",
+            vec![json!({"on": 0}), json!({"on": []})],
+        ),
+        (
+            "/extend-pay-window",
+            "seconds",
+            vec![
+                json!({}),
+                json!({"seconds": 0}),
+                json!({"seconds": -1}),
+                json!({"seconds": 86_401}),
+                json!({"seconds": 1.0}),
+                json!({"seconds": "60"}),
+                json!({"seconds": null}),
+            ],
+        ),
+        (
+            "change",
+            "units",
+            vec![
+                json!({"units": 0}),
+                json!({"units": "5"}),
+                json!({"units": 100_001}),
+                json!({"units": null}),
+                json!({"units": 5.0}),
+            ],
+        ),
+    ];
+    for (name, field, bodies) in cases {
+        let call = calls.iter().find(|call| call.name == name).unwrap();
+        for body in bodies {
+            let answer = call.with(&sale, body.to_string()).await;
+            assert_eq!(answer.fields(), [field], "{name} {body}: {:#}", answer.json);
+            answer.expect_fields(&[field]);
+        }
+    }
+    for bucket in ["x", "-1", "1", "99999999999", "1.0", "", "%00"] {
+        let rest = format!("/report?bucket={bucket}");
+        sale.admin(Method::GET, &rest, &Value::Null)
+            .await
+            .expect_fields(&["bucket"]);
+    }
+    // Once open, nothing but units can be changed.
+    for changes in [
+        json!({"name": "Other"}),
+        json!({"price": {"amount": 1, "currency": "INR"}}),
+        json!({"limit_per_customer": 3}),
+        json!({"mode": "draw"}),
+        json!({"buckets": 2}),
+    ] {
+        sale.admin(Method::PATCH, "", &changes)
+            .await
+            .expect_problem(409, "sale_started");
+    }
+    sale.admin(Method::PATCH, "", &json!({"sale_id": "other"}))
+        .await
+        .expect_fields(&["sale_id"]);
+    assert_eq!(sale.books().await.report, before, "nothing changed");
+}
+
+#[tokio::test]
+async fn every_field_of_a_sale_is_checked() {
+    let shop = Shop::quiet().await;
+    let no_text = [json!(1), json!(null), json!(true), json!([]), json!({})];
+    let no_number = [
+        json!("1"),
+        json!(null),
+        json!(true),
+        json!([1]),
+        json!(1.5),
+        json!(1e300),
+        json!(-1),
+    ];
+    let words = |field: &'static str, more: Vec<Value>| {
+        (field, no_text.iter().cloned().chain(more).collect())
+    };
+    let numbers = |field: &'static str, more: Vec<Value>| {
+        (field, no_number.iter().cloned().chain(more).collect())
+    };
+    let long = |length: usize| json!("x".repeat(length));
+    let cases: Vec<(&str, Vec<Value>)> = vec![
+        words(
+            "sale_id",
+            vec![
+                json!(""),
+                json!("a{b}"),
+                json!("{"),
+                json!("}"),
+                json!("x:stock"),
+                json!("fs1111:b3"),
+                json!("phöne"),
+                json!("a b"),
+                json!("a/b"),
+                json!("../x"),
+                json!("a\u{0}"),
+                long(65),
+                long(200),
+            ],
+        ),
+        words("sku", vec![json!(""), json!("  "), long(65)]),
+        words("name", vec![json!(""), json!(" "), long(201)]),
+        words("mode", vec![json!(""), json!("lottery"), json!("Draw")]),
+        words("opens_at", vec![json!("soon")]),
+        words(
+            "closes_at",
+            vec![json!("later"), json!("2020-01-01T00:00:00Z")],
+        ),
+        numbers("units", vec![json!(0), json!(100_001)]),
+        numbers("buckets", vec![json!(0), json!(401)]),
+        numbers("limit_per_customer", vec![json!(0), json!(251)]),
+        numbers("pay_window_s", vec![json!(0), json!(86_401)]),
+        numbers("waitlist_pay_window_s", vec![json!(0), json!(86_401)]),
+        numbers("claim_spread_s", vec![json!(61)]),
+        numbers("no_show_percent", vec![json!(101)]),
+        numbers("race_rate_per_s", vec![json!(0), json!(1_000_001)]),
+        (
+            "price",
+            vec![json!(1), json!(null), json!("1 INR"), json!([])],
+        ),
+        ("identity_limits", vec![json!(1), json!(null), json!([])]),
+    ];
+    let create = async |draft: Value| shop.admin(Method::POST, "/v1/admin/sales", &draft).await;
+    for (field, values) in cases {
+        for value in values {
+            let mut draft = shop.draft(json!({field: value}));
+            if field == "mode" {
+                // Of no mode, its field would be unknown too.
+                draft.remove("race_rate_per_s");
+            }
+            let answer = create(draft.into()).await;
+            assert_eq!(
+                answer.fields(),
+                [field],
+                "{field} {value}: {:#}",
+                answer.json
+            );
+        }
+    }
+    for (field, value) in [
+        ("price.amount", json!({"amount": "1", "currency": "INR"})),
+        ("price.amount", json!({"currency": "INR"})),
+        ("price.currency", json!({"amount": 1})),
+        ("price.currency", json!({"amount": 1, "currency": "inr"})),
+        ("price.currency", json!({"amount": 1, "currency": "ABC"})),
+        ("price.currency", json!({"amount": 1, "currency": 356})),
+        (
+            "price.display",
+            json!({"amount": 1, "currency": "INR", "display": "x"}),
+        ),
+    ] {
+        create(shop.draft(json!({"price": value})).into())
+            .await
+            .expect_fields(&[field]);
+    }
+    for (field, value) in [
+        ("identity_limits.phone", json!({"phone": 0})),
+        ("identity_limits.phone", json!({"phone": "1"})),
+        ("identity_limits.shoe_size", json!({"shoe_size": 1})),
+    ] {
+        create(shop.draft(json!({"identity_limits": value})).into())
+            .await
+            .expect_fields(&[field]);
+    }
+    // What belongs to the other mode is no field of this one.
+    create(shop.draft(json!({"draw_window_ms": 500})).into())
+        .await
+        .expect_fields(&["draw_window_ms"]);
+    let other = json!({"mode": "draw", "race_rate_per_s": 5});
+    create(shop.draft(other).into())
+        .await
+        .expect_fields(&["race_rate_per_s"]);
+    let short = json!({"mode": "draw", "draw_window_ms": 99});
+    create(shop.draft(short).into())
+        .await
+        .expect_fields(&["draw_window_ms"]);
+    // What is missing is named; all that is wrong is told at once.
+    for field in [
+        "sale_id", "sku", "name", "price", "units", "opens_at", "mode",
+    ] {
+        let mut draft = shop.draft(json!({}));
+        draft.remove(field);
+        draft.remove("race_rate_per_s");
+        create(draft.into()).await.expect_fields(&[field]);
+    }
+    let mut many = shop.draft(json!({"units": 0, "name": "", "price": 1}));
+    many.insert("colour".into(), "red".into());
+    create(many.into())
+        .await
+        .expect_fields(&["colour", "name", "price", "units"]);
+    let listed = shop
+        .admin(Method::GET, "/v1/admin/sales", &Value::Null)
+        .await
+        .expect(200);
+    assert_eq!(listed.json["sales"], json!([]), "none was made");
+    // The same name twice.
+    let draft: Value = shop.draft(json!({})).into();
+    create(draft.clone()).await.expect(201);
+    create(draft).await.expect_problem(409, "sale_exists");
+}
+
+#[tokio::test]
+async fn names_that_are_none_and_long_headers_break_nothing() {
+    let shop = Shop::quiet().await;
+    let (sale, name) = held(&shop).await;
+    let shopper = sale.shopper(&name).await;
+    let claim = shopper.claim().await.expect(200).json;
+    let before = sale.books().await.report;
+    for odd in [
+        "none",
+        "a%7Bb%7D",
+        "%20",
+        "x%3Astock",
+        "..%2F..",
+        "%F0%9F%98%80",
+        "cl_x",
+        &"x".repeat(300),
+    ] {
+        let calls = [
+            (Method::GET, format!("/v1/sales/{odd}")),
+            (Method::GET, format!("/v1/sales/{odd}/status")),
+            (Method::GET, format!("/v1/claims/{odd}")),
+            (Method::DELETE, format!("/v1/claims/{odd}")),
+            (Method::GET, format!("/v1/orders/{odd}")),
+            (Method::POST, format!("/v1/orders/{odd}/payments")),
+            (Method::POST, format!("/v1/webhooks/{odd}")),
+        ];
+        for (method, path) in calls {
+            let answer = Answer::of(shopper.request(method.clone(), &path)).await;
+            assert_eq!(answer.status, 404, "{method} {path}: {:#}", answer.json);
+        }
+        let body = json!({"client_secret": "x", "outcome": "succeed"}).to_string();
+        let confirm = shop.request(Method::POST, &format!("/v1/sandbox/intents/{odd}/confirm"));
+        let answer = Answer::of(confirm.body(body)).await;
+        assert_eq!(answer.status, 404, "{odd}: {:#}", answer.json);
+        for (method, rest) in [
+            (Method::GET, ""),
+            (Method::GET, "/report"),
+            (Method::POST, "/pause"),
+        ] {
+            let path = format!("/v1/admin/sales/{odd}{rest}");
+            assert_eq!(
+                shop.admin(method, &path, &Value::Null).await.status,
+                404,
+                "{path}"
+            );
+        }
+        for rest in ["passes", "entries", "claims", "waitlist"] {
+            let request = shopper
+                .request(Method::POST, &format!("/v1/sales/{odd}/{rest}"))
+                .header("sale-pass", &shopper.pass)
+                .header("idempotency-key", "a-key-for-input")
+                .body(if rest == "passes" {
+                    r#"{"device": "d"}"#
+                } else {
+                    "{}"
+                });
+            assert_eq!(Answer::of(request).await.status, 404, "{odd} {rest}");
+        }
+    }
+    let paths = [
+        claim_path(&claim),
+        order_path(&claim, ""),
+        sale.path("/claims"),
+        sale.path("/passes"),
+    ];
+    for path in &paths {
+        for name in [
+            "x-long",
+            "sale-pass",
+            "sale-entry",
+            "idempotency-key",
+            "sandbox-signature",
+        ] {
+            let request = shopper
+                .request(Method::POST, path)
+                .header(name, "x".repeat(10_240));
+            let answer = Answer::of(request).await;
+            assert!(
+                (400..500).contains(&answer.status),
+                "{path} {name}: {}",
+                answer.status
+            );
+        }
+    }
+    // Webhooks: nothing that is not signed over these bytes is read.
+    for (payload, signature) in [
+        ("", ""),
+        ("{}", ""),
+        ("{}", "t=1"),
+        ("{}", "v1=00"),
+        ("{}", "t=abc,v1=00"),
+        ("{}", "t=1,t=2,v1=00"),
+        ("{", "x"),
+        ("[]", "t=99999999999999999999,v1="),
+    ] {
+        let answer = shop.webhook(payload, signature).await;
+        assert_eq!(
+            answer.status, 400,
+            "{payload} {signature}: {:#}",
+            answer.json
+        );
+    }
+    for payload in [
+        "[]",
+        "{",
+        "{}",
+        r#"{"id": 1}"#,
+        "null",
+        r#"{"id":"evt_1","type":"payment_intent.succeeded"}"#,
+    ] {
+        let answer = shop.forge_webhook(payload).await;
+        assert!(
+            matches!(answer.status, 200 | 400),
+            "{payload}: {:#}",
+            answer.json
+        );
+    }
+    assert_eq!(sale.books().await.report, before, "nothing changed");
+}

@@ -1,0 +1,19 @@
+//! The cases of `docs/cases.md` against the whole system, over HTTP wherever
+//! the case can be seen from there. A test is named for its case and for what
+//! must hold.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a panic is a test's report
+
+mod draw;
+mod drills;
+mod gateway;
+mod holds;
+mod idempotency;
+mod input;
+mod limits;
+mod money;
+mod stock;
+mod template;
+mod time;
+mod tokens;
+mod waitlist;

@@ -1,0 +1,100 @@
+//! What the template promises by itself.
+
+use std::time::Duration;
+
+use local::{own_template, read_template};
+
+/// API Gateway gives up after 30 s.
+const GATEWAY: Duration = Duration::from_secs(29);
+
+#[test]
+fn k04_no_function_outlives_the_gateways_patience() {
+    let template = read_template(&own_template()).unwrap();
+    assert!(!template.routes.is_empty());
+    for route in &template.routes {
+        let function = template
+            .functions
+            .iter()
+            .find(|function| function.id == route.function);
+        let timeout = function.unwrap().timeout;
+        assert!(timeout < GATEWAY, "{}: {timeout:?}", route.key());
+        if route.path.contains("claims") {
+            assert!(
+                timeout <= Duration::from_secs(5),
+                "{}: {timeout:?}",
+                route.key()
+            );
+        }
+    }
+}
+
+#[test]
+fn b06_no_schedule_is_below_a_minute_and_runs_meet() {
+    let template = read_template(&own_template()).unwrap();
+    let scheduled: Vec<_> = template
+        .schedules
+        .iter()
+        .map(|schedule| schedule.function.as_str())
+        .collect();
+    for name in ["ControllerFunction", "SweeperFunction"] {
+        assert!(scheduled.contains(&name), "{name} is not scheduled");
+    }
+    for schedule in &template.schedules {
+        assert!(
+            schedule.every >= Duration::from_secs(60),
+            "{}",
+            schedule.function
+        );
+        let function = template
+            .functions
+            .iter()
+            .find(|function| function.id == schedule.function);
+        let function = function.unwrap();
+        // It loops inside until shortly before its end, so that the next run
+        // begins before: overlapping needs a second environment.
+        assert!(function.timeout > schedule.every, "{}", schedule.function);
+        assert!(
+            function.concurrency.is_none_or(|many| many >= 2),
+            "{}",
+            schedule.function
+        );
+    }
+}
+
+#[test]
+fn h01_h03_h04_the_queue_fits_its_function() {
+    let template = read_template(&own_template()).unwrap();
+    assert_eq!(template.queue_events.len(), 1);
+    for event in &template.queue_events {
+        assert!(event.partial, "ReportBatchItemFailures");
+        assert!(event.batch_size <= 10);
+        assert!(event.concurrency.is_some(), "MaximumConcurrency");
+        let queue = template
+            .queues
+            .iter()
+            .find(|queue| queue.id == event.queue)
+            .unwrap();
+        let function = template
+            .functions
+            .iter()
+            .find(|function| function.id == event.function);
+        let function = function.unwrap();
+        assert!(
+            queue.visibility >= 6 * function.timeout,
+            "{:?}",
+            queue.visibility
+        );
+        let (dead_letters, receives) = queue.redrive.as_ref().expect("a dead-letter queue");
+        assert!(*receives >= 5, "{receives}");
+        assert!(
+            template
+                .queues
+                .iter()
+                .any(|queue| &queue.id == dead_letters)
+        );
+        assert!(queue.deduplicate_by_group);
+        if let Some(reserved) = function.concurrency {
+            assert!(reserved >= event.concurrency.unwrap());
+        }
+    }
+}
