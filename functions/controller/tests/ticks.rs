@@ -149,7 +149,7 @@ async fn an_ended_sale_is_closed_when_no_hold_is_left() {
     let ended = tick(&world, end).await;
     assert_eq!(ended.state, SaleState::Ended);
     tick(&world, end).await;
-    assert_eq!(listed().await, [world.sale.clone()]);
+    assert_eq!(listed().await, std::slice::from_ref(&world.sale));
 
     let tag = &world.address(0).tag;
     world.gate.settle(tag, &hold.claim).await.unwrap();

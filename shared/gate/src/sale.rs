@@ -109,7 +109,10 @@ impl SaleGates {
         match gate.claim(&request.ask(&claim)).await {
             Ok(Decision::Empty) => self.overflow(request, &claim, Some(gate)).await,
             // Without a mark at home, the ledger alone keeps the limit.
-            Err(_) => self.overflow(request, &claim, None).await,
+            Err(Error::Frozen | Error::NotReady) => self.overflow(request, &claim, None).await,
+            // Its answer may be lost and the unit taken: the same key finds it
+            // there, while another bucket would hold a second one.
+            Err(error) => Err(error),
             Ok(decision) => self.complete(decision, home, gate).await,
         }
     }

@@ -172,7 +172,7 @@ async fn an_order_that_was_given_more_time_is_not_ended() {
     assert_eq!(world.left(0).await, 4);
     let tag = &world.address(0).tag;
     let due = world.gate.due(tag, later).await.unwrap();
-    assert_eq!(due, [hold.claim.clone()]);
+    assert_eq!(due, std::slice::from_ref(&hold.claim));
     assert!(world.gate.due(tag, order.pay_by).await.unwrap().is_empty());
 
     sweep(&world, MINUTE * 7).await;

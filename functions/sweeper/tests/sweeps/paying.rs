@@ -62,7 +62,7 @@ async fn paying_holds_beyond_pay_by_until_the_intent_ends() {
     let tag = &till.world.address(0).tag;
     let pay_until = till.order.pay_until.unwrap();
     let moved = till.world.gate.due(tag, pay_until).await.unwrap();
-    assert_eq!(moved, [till.order.claim.clone()]);
+    assert_eq!(moved, std::slice::from_ref(&till.order.claim));
     let before = till.world.gate.due(tag, pay_until - SECOND).await.unwrap();
     assert_eq!(before, []);
 }

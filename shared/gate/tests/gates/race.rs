@@ -49,14 +49,12 @@ async fn crowd<S: Clone + Send + 'static, F: Future<Output = bool> + Send + 'sta
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_units_are_a_thousand_yeses() {
     const ATTEMPTS: u64 = 200_000;
-    let shop = Arc::new(Shop::open(&[250; 4]).await);
+    let shop = Shop::open(&[250; 4]).await;
     let instance = async || {
-        let gate = Gate::connect(&shop.environment).unwrap();
-        let mut view = Shop::open(&[]).await;
-        view.gate = gate;
-        view.sale = shop.sale.clone();
-        view.gates = shop.gates.clone();
-        Arc::new(view)
+        Arc::new(Shop {
+            gate: Gate::connect(&shop.environment).unwrap(),
+            ..shop.clone()
+        })
     };
     let yes = crowd(ATTEMPTS, instance, |shop, n| async move {
         let wish = wish(&format!("u_{n}"), KEY);

@@ -14,6 +14,7 @@ pub(crate) const KEY: &str = "key-0001";
 pub(crate) const OTHER_KEY: &str = "key-0002";
 
 /// One sale's gates.
+#[derive(Clone)]
 pub(crate) struct Shop {
     pub(crate) environment: Environment,
     pub(crate) gate: Gate,

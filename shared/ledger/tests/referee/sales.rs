@@ -86,8 +86,14 @@ async fn a_name_is_given_once_and_a_closed_sale_is_listed_as_such() {
     assert_ne!(secret.as_deref(), Some("00"));
 
     let listed = |open| world.ledger.sales(open);
-    assert_eq!(listed(true).await.unwrap(), std::slice::from_ref(&world.sale));
+    assert_eq!(
+        listed(true).await.unwrap(),
+        std::slice::from_ref(&world.sale)
+    );
     world.ledger.close_sale(&sale).await.unwrap();
     assert_eq!(listed(true).await.unwrap(), []);
-    assert_eq!(listed(false).await.unwrap(), std::slice::from_ref(&world.sale));
+    assert_eq!(
+        listed(false).await.unwrap(),
+        std::slice::from_ref(&world.sale)
+    );
 }
