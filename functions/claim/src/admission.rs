@@ -34,14 +34,15 @@ impl ClaimFunction {
                 Problem::new(Code::NotOpen).member("opens_at", sale.config.opens_at.to_string())
             );
         }
+        // Before the pass is looked at: it ends with the sale.
+        if sale.has_ended(now) {
+            return Err(Problem::new(Code::Ended));
+        }
         let pass = self
             .keys
             .pass_of(call.header("sale-pass"), &id, &shopper, now)
             .map_err(|_| Problem::new(Code::InvalidPass))?
             .pass_id;
-        if sale.has_ended(now) {
-            return Err(Problem::new(Code::Ended));
-        }
         if sale.switches.paused {
             return Err(Problem::new(Code::Paused).retry_after(5));
         }

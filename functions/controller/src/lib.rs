@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use domain::sale::SaleState;
 use domain::{Sale, SaleId, admission};
+use futures::future::join_all;
 use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
 use ledger::sales::Round;
@@ -27,6 +28,9 @@ const INTERVAL_OPENING: Duration = Duration::from_millis(250);
 
 /// A sale is watched from so long before its opening.
 const NEAR: SignedDuration = SignedDuration::from_secs(120);
+
+/// Longest look at one sale; shorter than [`MARGIN`].
+const LOOK_MAX: Duration = Duration::from_secs(3);
 
 /// A run ends so long before Lambda would end it.
 const MARGIN: SignedDuration = SignedDuration::from_secs(5);
@@ -70,20 +74,23 @@ impl ControllerFunction {
     /// # Errors
     /// The list of sales can't be read.
     pub async fn tick(&self) -> Result<Option<Duration>, Error> {
-        let mut pause = None;
-        for id in self.ledger.sales(true).await? {
-            match self.step(&id).await {
-                Ok(None) => {}
-                Ok(Some(next)) => {
-                    pause = Some(pause.map_or(next, |pause: Duration| pause.min(next)))
-                }
-                Err(error) => {
+        let sales = self.ledger.sales(true).await?;
+        // All at once, and each for a bounded time: a sale whose gates do not
+        // answer keeps neither the others nor this run's end waiting.
+        let looks = sales.iter().map(|id| async move {
+            match tokio::time::timeout(LOOK_MAX, self.step(id)).await {
+                Ok(Ok(pause)) => pause,
+                Ok(Err(error)) => {
                     tracing::warn!(sale = %id, %error, "a look at a sale failed");
-                    pause = pause.or(Some(INTERVAL));
+                    Some(INTERVAL)
+                }
+                Err(_) => {
+                    tracing::warn!(sale = %id, "a look at a sale took too long");
+                    Some(INTERVAL)
                 }
             }
-        }
-        Ok(pause)
+        });
+        Ok(join_all(looks).await.into_iter().flatten().min())
     }
 
     async fn step(&self, id: &SaleId) -> Result<Option<Duration>, Error> {
