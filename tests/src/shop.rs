@@ -40,6 +40,17 @@ impl Shop {
         }
     }
 
+    /// These choices, and intents that can be paid for so many seconds: how
+    /// long a unit waits for a payment of which nobody told.
+    pub fn with_intents_of(seconds: u32, mut options: Options) -> Options {
+        for function in ["payment-function", "sweeper-function"] {
+            let variable = ("PAYMENT_INTENT_S".to_owned(), seconds.to_string());
+            let settings = options.settings.entry(function.to_owned()).or_default();
+            settings.extend([variable]);
+        }
+        options
+    }
+
     /// A system with everything running.
     pub async fn open() -> Self {
         Self::start(Self::options()).await

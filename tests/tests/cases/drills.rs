@@ -5,7 +5,10 @@ use drill::config::{Config, Crowd, Mode, Progress, Target};
 use tests::Shop;
 
 async fn drill(crowd: Crowd) -> Outcome {
-    let shop = Shop::start(local::Options::default()).await;
+    // A payment whose webhook is lost is found when its intent ends: the
+    // provider's 15 minutes would be the length of the test.
+    let options = Shop::with_intents_of(10, local::Options::default());
+    let shop = Shop::start(options).await;
     let base_url = shop.system.base_url().to_owned();
     let target = Target {
         token_url: format!("{base_url}/_dev/token"),

@@ -10,17 +10,11 @@ use tests::{Answer, Shop, Shopper, all, eventually, now, until, until_after};
 
 /// A system in which an intent can be paid for so many seconds.
 async fn with_intents_of(seconds: u32, schedules: bool) -> Shop {
-    let mut options = Options {
+    let options = Options {
         schedules,
         ..Shop::options()
     };
-    for function in ["payment-function", "sweeper-function"] {
-        let variable = ("PAYMENT_INTENT_S".to_owned(), seconds.to_string());
-        options
-            .settings
-            .insert(function.to_owned(), [variable].into());
-    }
-    Shop::start(options).await
+    Shop::start(Shop::with_intents_of(seconds, options)).await
 }
 
 fn time(of: &Value, name: &str) -> Timestamp {
