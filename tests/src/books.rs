@@ -55,7 +55,7 @@ impl Books {
         self.list("refunds")
     }
 
-    /// The only order of a shopper in this status.
+    /// Every order of a shopper.
     pub fn order_of(&self, shopper: &str) -> Vec<&Value> {
         self.orders()
             .filter(|order| order["shopper"] == shopper)
