@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
@@ -113,8 +116,13 @@ impl Table {
         }
     }
 
-    /// Writes a transaction. A single part is written just so too: one way to
-    /// fail is enough to reason about.
+    /// Writes a transaction. A single part is written by the plain call: the
+    /// service counts a write inside a transaction twice, and most rows of a
+    /// sale, passes and entries, are written alone.
+    ///
+    /// A write whose answer was lost may be refused by its own row when it is
+    /// sent again: whose condition can be met only once reads the row, here or
+    /// from the reason.
     ///
     /// `Ok(Ok(()))`: written. `Ok(Err(reasons))`: refused, one reason for each
     /// part. Conflicts, throttling and reasons that are missing are tried
@@ -134,32 +142,77 @@ impl Table {
                 let longest = PAUSE * 2u32.pow(attempt - 1);
                 tokio::time::sleep(longest.mul_f64(rand::random_range(0.5..1.0))).await;
             }
-            let sent = self
-                .client
-                .transact_write_items()
-                .set_transact_items(Some(parts.clone()));
-            let error = match sent.send().await {
-                Ok(_) => return Ok(Ok(())),
-                Err(error) => error,
+            let refusal = match self.send(&parts).await {
+                Ok(()) => return Ok(Ok(())),
+                Err(Failure::Refused(refusal)) => refusal,
+                Err(Failure::Other(error)) if error.is_retryable() => {
+                    last = error;
+                    continue;
+                }
+                Err(Failure::Other(error)) => return Err(error),
             };
-            match error.as_service_error() {
-                Some(service) if service.is_transaction_canceled_exception() => {
-                    let reasons = cancellation(&error);
-                    match judge(reasons, parts.len()) {
-                        Judgement::Refused(reasons) => return Ok(Err(reasons)),
-                        Judgement::TryAgain(why) => last = Error::Unavailable(why),
-                        Judgement::Invalid(why) => return Err(Error::Broken(why)),
-                    }
-                }
-                _ => {
-                    last = failure(error);
-                    if !last.is_retryable() {
-                        return Err(last);
-                    }
-                }
+            match judge(refusal, parts.len()) {
+                Judgement::Refused(reasons) => return Ok(Err(reasons)),
+                Judgement::TryAgain(why) => last = Error::Unavailable(why),
+                Judgement::Invalid(why) => return Err(Error::Broken(why)),
             }
         }
         Err(last)
+    }
+
+    async fn send(&self, parts: &[TransactWriteItem]) -> Result<(), Failure> {
+        match parts {
+            [TransactWriteItem { put: Some(put), .. }] => self.put(put.clone()).await,
+            [
+                TransactWriteItem {
+                    update: Some(update),
+                    ..
+                },
+            ] => self.update(update.clone()).await,
+            _ => self
+                .client
+                .transact_write_items()
+                .set_transact_items(Some(parts.to_vec()))
+                .send()
+                .await
+                .map(drop)
+                .map_err(Failure::from),
+        }
+    }
+
+    async fn put(&self, part: Put) -> Result<(), Failure> {
+        self.client
+            .put_item()
+            .table_name(part.table_name)
+            .set_item(Some(part.item))
+            .set_condition_expression(part.condition_expression)
+            .set_expression_attribute_names(part.expression_attribute_names)
+            .set_expression_attribute_values(part.expression_attribute_values)
+            .set_return_values_on_condition_check_failure(
+                part.return_values_on_condition_check_failure,
+            )
+            .send()
+            .await
+            .map(drop)
+            .map_err(Failure::from)
+    }
+
+    async fn update(&self, part: Update) -> Result<(), Failure> {
+        self.client
+            .update_item()
+            .table_name(part.table_name)
+            .set_key(Some(part.key))
+            .update_expression(part.update_expression)
+            .set_condition_expression(part.condition_expression)
+            .set_expression_attribute_names(part.expression_attribute_names)
+            .set_expression_attribute_values(part.expression_attribute_values)
+            .set_return_values_on_condition_check_failure(
+                part.return_values_on_condition_check_failure,
+            )
+            .send()
+            .await
+            .map(drop)
+            .map_err(Failure::from)
     }
 
     /// Writes a transaction whose conditions are expected to hold.
@@ -171,20 +224,63 @@ impl Table {
     }
 }
 
-/// Code and row of each reason of a cancelled transaction.
+/// Code and row of each reason why a write was refused, in the order of its
+/// parts.
 type Cancellation = Vec<(String, Option<Item>)>;
 
-fn cancellation<E>(
-    error: &SdkError<aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError, E>,
-) -> Cancellation {
-    use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError as Operation;
-    match error.as_service_error() {
-        Some(Operation::TransactionCanceledException(cancelled)) => cancelled
-            .cancellation_reasons()
-            .iter()
-            .map(|reason| (reason.code.clone().unwrap_or_default(), reason.item.clone()))
-            .collect(),
-        _ => Vec::new(),
+/// How a write failed.
+enum Failure {
+    /// Its conditions, or other writes to the same rows.
+    Refused(Cancellation),
+    /// Before they were looked at.
+    Other(Error),
+}
+
+impl Failure {
+    /// A single part says by its own exceptions what a transaction says in
+    /// its reasons.
+    fn condition(row: Option<Item>) -> Self {
+        Self::Refused(vec![("ConditionalCheckFailed".to_owned(), row)])
+    }
+}
+
+impl<R: std::fmt::Debug> From<SdkError<TransactWriteItemsError, R>> for Failure {
+    fn from(error: SdkError<TransactWriteItemsError, R>) -> Self {
+        match error.as_service_error() {
+            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                let reasons = cancelled.cancellation_reasons().iter();
+                Self::Refused(
+                    reasons
+                        .map(|reason| {
+                            (reason.code.clone().unwrap_or_default(), reason.item.clone())
+                        })
+                        .collect(),
+                )
+            }
+            _ => Self::Other(failure(error)),
+        }
+    }
+}
+
+impl<R: std::fmt::Debug> From<SdkError<PutItemError, R>> for Failure {
+    fn from(error: SdkError<PutItemError, R>) -> Self {
+        match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(failed)) => {
+                Self::condition(failed.item.clone())
+            }
+            _ => Self::Other(failure(error)),
+        }
+    }
+}
+
+impl<R: std::fmt::Debug> From<SdkError<UpdateItemError, R>> for Failure {
+    fn from(error: SdkError<UpdateItemError, R>) -> Self {
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
+                Self::condition(failed.item.clone())
+            }
+            _ => Self::Other(failure(error)),
+        }
     }
 }
 
