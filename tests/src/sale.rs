@@ -180,11 +180,13 @@ impl<'a> OnSale<'a> {
         let (gate, ledger, id) = (self.shop.gate(), self.shop.ledger(), self.sale_id());
         let taken = gate.take(&self.tag(from).await, units).await.unwrap();
         assert_eq!(taken, units);
+        let resize = ledger.begin_resize(&id).await.unwrap().unwrap();
         for (bucket, change) in [(from, -i64::from(units)), (to, i64::from(units))] {
-            ledger
-                .resize_bucket(&id, BucketId(bucket), change)
-                .await
-                .unwrap();
+            let bucket = BucketId(bucket);
+            let row = ledger.bucket(&id, bucket).await.unwrap().unwrap();
+            let to = row.capacity.checked_add_signed(change as i32).unwrap();
+            let moved = ledger.resize_bucket(&resize, bucket, row.capacity, to);
+            moved.await.unwrap();
         }
         gate.put(&self.tag(to).await, units).await.unwrap();
     }

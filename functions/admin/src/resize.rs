@@ -1,13 +1,16 @@
 //! Changing the units of a live sale. The gate gives units up before the
 //! ledger does, and gets them after the ledger has: a stop in between sells
 //! less for a while, never more, and the comparison of the sweeper mends it.
+//! Sent again, a change goes on from what the ledger's buckets add up to.
 
 use api::{Code, Problem};
 use domain::bucket::UNITS_PER_BUCKET_MAX;
 use domain::slot::{GateAddress, Gates};
 use domain::{BucketId, Sale};
+use futures::{StreamExt, TryStreamExt, stream};
+use ledger::resize::Resize;
 
-use crate::AdminFunction;
+use crate::{AdminFunction, CONCURRENCY};
 
 impl AdminFunction {
     pub(crate) async fn resize(&self, sale: &Sale, units: u32) -> Result<Sale, Problem> {
@@ -16,24 +19,41 @@ impl AdminFunction {
             .gates(&sale.id)
             .await?
             .ok_or_else(|| Problem::new(Code::Frozen))?;
-        let before = sale.config.units;
+        let begun = self.ledger.begin_resize(&sale.id).await?;
+        let resize = begun.ok_or_else(Problem::not_found)?;
+        let capacities = self.capacities(sale, &gates).await?;
+        let before = capacities.iter().sum::<u32>();
         if units < before {
-            self.shrink(sale, &gates, before - units).await?;
+            self.shrink(&resize, &gates, &capacities, before - units)
+                .await?;
         } else if units > before {
-            self.grow(sale, &gates, units - before).await?;
+            self.grow(&resize, &gates, &capacities, units - before)
+                .await?;
         }
-        self.change_sale(&sale.id, |now| {
-            if now.config.units != before && now.config.units != units {
-                return Err(Problem::new(Code::Conflict));
-            }
-            now.config.units = units;
-            Ok(())
-        })
-        .await
+        Ok(self.ledger.end_resize(resize, units).await?)
+    }
+
+    /// What each bucket has, in their order.
+    async fn capacities(&self, sale: &Sale, gates: &Gates) -> Result<Vec<u32>, Problem> {
+        let buckets: Vec<_> = gates.iter().map(|(bucket, _)| bucket).collect();
+        stream::iter(buckets)
+            .map(|bucket| async move {
+                let row = self.ledger.bucket(&sale.id, bucket).await?;
+                Ok(row.ok_or_else(Problem::not_found)?.capacity)
+            })
+            .buffered(CONCURRENCY)
+            .try_collect()
+            .await
     }
 
     /// Takes free units out, bucket by bucket; all of them or none.
-    async fn shrink(&self, sale: &Sale, gates: &Gates, units: u32) -> Result<(), Problem> {
+    async fn shrink(
+        &self,
+        resize: &Resize,
+        gates: &Gates,
+        capacities: &[u32],
+        units: u32,
+    ) -> Result<(), Problem> {
         let mut taken = Vec::new();
         let missing = self.take_free(gates, units, &mut taken).await;
         if !matches!(missing, Ok(0)) {
@@ -41,15 +61,25 @@ impl AdminFunction {
             for (_, address, here) in taken {
                 self.gate.put(&address.tag, here).await?;
             }
+            let before = capacities.iter().sum::<u32>();
             return Err(Problem::new(Code::UnitsInUse).detail(format!(
                 "At least {} units are held or sold.",
-                sale.config.units - units + missing?
+                before - units + missing?
             )));
         }
-        for (bucket, _, here) in taken {
-            self.ledger
-                .resize_bucket(&sale.id, bucket, -i64::from(here))
-                .await?;
+        let mut taken = taken.into_iter();
+        while let Some((bucket, address, here)) = taken.next() {
+            let from = capacities[usize::from(bucket.0)];
+            let to = from.saturating_sub(here);
+            let lowered = self.ledger.resize_bucket(resize, bucket, from, to).await;
+            if matches!(lowered, Err(ledger::Error::Conflict)) {
+                // The ledger keeps these units, so the gates get them back.
+                self.gate.put(&address.tag, here).await?;
+                for (_, address, here) in taken.by_ref() {
+                    self.gate.put(&address.tag, here).await?;
+                }
+            }
+            lowered?;
         }
         Ok(())
     }
@@ -77,21 +107,18 @@ impl AdminFunction {
     }
 
     /// Puts units in where there is most room, as evenly as may be.
-    async fn grow(&self, sale: &Sale, gates: &Gates, units: u32) -> Result<(), Problem> {
-        let mut capacities = Vec::new();
-        for (bucket, _) in gates.iter() {
-            let row = self
-                .ledger
-                .bucket(&sale.id, bucket)
-                .await?
-                .ok_or_else(Problem::not_found)?;
-            capacities.push(row.capacity);
-        }
-        for (n, more) in spread(&capacities, units)?.into_iter().enumerate() {
-            let bucket = BucketId(n as u16);
-            if let Some(address) = gates.of(bucket).filter(|_| more > 0) {
+    async fn grow(
+        &self,
+        resize: &Resize,
+        gates: &Gates,
+        capacities: &[u32],
+        units: u32,
+    ) -> Result<(), Problem> {
+        let added = spread(capacities, units)?;
+        for ((bucket, address), (&from, more)) in gates.iter().zip(capacities.iter().zip(added)) {
+            if more > 0 {
                 self.ledger
-                    .resize_bucket(&sale.id, bucket, i64::from(more))
+                    .resize_bucket(resize, bucket, from, from + more)
                     .await?;
                 self.gate.put(&address.tag, more).await?;
             }

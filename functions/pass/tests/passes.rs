@@ -83,30 +83,10 @@ impl World {
     }
 
     async fn ask(&self, shopper: Option<&str>, sale: &str, body: &str) -> (u16, Value) {
-        let mut event = json!({
-            "version": "2.0",
-            "routeKey": "POST /v1/sales/{sale}/passes",
-            "rawPath": format!("/v1/sales/{sale}/passes"),
-            "rawQueryString": "",
-            "headers": {"content-type": "application/json"},
-            "pathParameters": {"sale": sale},
-            "requestContext": {
-                "accountId": "1", "apiId": "a", "stage": "$default", "requestId": "r",
-                "routeKey": "POST /v1/sales/{sale}/passes",
-                "domainName": "api.example", "domainPrefix": "api",
-                "time": "11/Nov/2026:06:30:00 +0000", "timeEpoch": 0,
-                "http": {
-                    "method": "POST", "path": format!("/v1/sales/{sale}/passes"),
-                    "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "test",
-                },
-            },
-            "body": body,
-            "isBase64Encoded": false,
-        });
-        if let Some(shopper) = shopper {
-            event["requestContext"]["authorizer"] =
-                json!({"jwt": {"claims": {"sub": shopper}, "scopes": null}});
-        }
+        let mut change = shopper.map_or(json!({}), |name| testing::session(name, &[]));
+        change["body"] = body.into();
+        let route = "POST /v1/sales/{sale}/passes";
+        let event = testing::http_event(route, &json!({"sale": sale}), change);
         let request = lambda_http::request::from_str(&event.to_string()).unwrap();
         let response = api::invoke(&self.function, request).await;
         assert_eq!(response.headers()["cache-control"], "no-store");

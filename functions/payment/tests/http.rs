@@ -55,24 +55,8 @@ impl World {
     }
 
     /// One call: status and body.
-    async fn call(&self, route: &str, change: Value) -> (u16, Value) {
-        let (method, path) = route.split_once(' ').unwrap();
-        let mut event = json!({
-            "version": "2.0",
-            "routeKey": route,
-            "rawPath": path,
-            "rawQueryString": "",
-            "headers": {"content-type": "application/json"},
-            "requestContext": {
-                "accountId": "1", "apiId": "a", "domainName": "d", "domainPrefix": "p",
-                "requestId": "r", "routeKey": route, "stage": "$default",
-                "time": "01/Jan/2026:00:00:00 +0000", "timeEpoch": 1_767_225_600_000_u64,
-                "http": {"method": method, "path": path, "protocol": "HTTP/1.1",
-                         "sourceIp": "192.0.2.1", "userAgent": "test"},
-            },
-            "isBase64Encoded": false,
-        });
-        merge(&mut event, change);
+    async fn call(&self, route: &str, parameters: Value, change: Value) -> (u16, Value) {
+        let event = testing::http_event(route, &parameters, change);
         let request = lambda_http::request::from_str(&event.to_string()).unwrap();
         let response = api::invoke(&self.function, request).await;
         let body = serde_json::from_slice(response.body()).unwrap();
@@ -80,20 +64,14 @@ impl World {
     }
 
     async fn order_call(&self, route: &str, order: &str, shopper: &str) -> (u16, Value) {
-        let authorizer = json!({"jwt": {"claims": {"sub": shopper}, "scopes": []}});
-        let change = json!({
-            "pathParameters": {"order": order},
-            "requestContext": {"authorizer": authorizer},
-        });
-        self.call(route, change).await
+        let session = testing::session(shopper, &[]);
+        self.call(route, json!({"order": order}), session).await
     }
 
     async fn confirm(&self, payment: &Value, body: Value) -> (u16, Value) {
-        let change = json!({
-            "pathParameters": {"intent": payment["intent_id"]},
-            "body": body.to_string(),
-        });
-        self.call(CONFIRM, change).await
+        let parameters = json!({"intent": payment["intent_id"]});
+        self.call(CONFIRM, parameters, json!({"body": body.to_string()}))
+            .await
     }
 
     /// A payment that has begun, and the body of its success in an odd shape.
@@ -111,29 +89,15 @@ impl World {
     }
 
     async fn webhook(&self, body: &str, signature: &str, change: Value) -> (u16, Value) {
-        let mut whole = json!({
-            "pathParameters": {"provider": "sandbox"},
-            "headers": {"sandbox-signature": signature},
-            "body": body,
-        });
-        merge(&mut whole, change);
-        self.call(WEBHOOK, whole).await
+        let mut whole = json!({"headers": {"sandbox-signature": signature}, "body": body});
+        testing::http_event::merge(&mut whole, change);
+        self.call(WEBHOOK, json!({"provider": "sandbox"}), whole)
+            .await
     }
 
     fn sign(&self, body: &str) -> String {
         self.secrets
             .sign(body.as_bytes(), self.environment.clock.now())
-    }
-}
-
-fn merge(into: &mut Value, change: Value) {
-    match (into, change) {
-        (Value::Object(into), Value::Object(change)) => {
-            for (name, value) in change {
-                merge(into.entry(name).or_insert(Value::Null), value);
-            }
-        }
-        (into, change) => *into = change,
     }
 }
 

@@ -444,6 +444,9 @@ pub struct Sale {
     pub free: u64,
     /// No hold ends before this: an operator extended the pay window.
     pub pay_by_min: Option<Timestamp>,
+    /// A change of units that has begun and not ended: the version that began
+    /// it.
+    pub resizing: Option<u64>,
 }
 
 impl Sale {
@@ -460,6 +463,7 @@ impl Sale {
             admission: Admission::before(&config),
             config,
             pay_by_min: None,
+            resizing: None,
         }
     }
 

@@ -9,6 +9,7 @@
 //! | [`key`] | names of all rows |
 //! | `table` | reads, conditional writes, transactions and how they fail |
 //! | [`sales`] | sales, their secrets, gates and rounds |
+//! | [`resize`] | the units of a live sale, while they change |
 //! | [`orders`] | buckets, orders, what a customer holds |
 //! | [`payments`] | intents, webhook events, refunds |
 //! | [`passes`] | passes and shared identities |
@@ -20,6 +21,7 @@ pub mod key;
 pub mod orders;
 pub mod passes;
 pub mod payments;
+pub mod resize;
 pub mod sales;
 mod table;
 

@@ -82,29 +82,6 @@ impl Ledger {
         self.table.get(&key::bucket(sale, id)).await
     }
 
-    /// Moves a bucket's capacity by `change`, never below what is allotted.
-    ///
-    /// # Errors
-    /// [`Error::Conflict`] if it would be.
-    pub async fn resize_bucket(
-        &self,
-        sale: &SaleId,
-        id: BucketId,
-        change: i64,
-    ) -> Result<(), Error> {
-        let mut writes = Transaction::new();
-        writes
-            .update(
-                &key::bucket(sale, id),
-                "ADD #capacity :change, spare :change",
-            )
-            .only_if("spare >= :fewest")
-            .name("#capacity", "capacity")
-            .number(":change", change)
-            .number(":fewest", (-change).max(0));
-        self.table.write_or_conflict(&writes).await
-    }
-
     /// A whole bucket, consistently: what recovery and comparison read.
     ///
     /// # Errors

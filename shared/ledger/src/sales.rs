@@ -29,20 +29,29 @@ struct Secret {
     secret: String,
 }
 
+/// A sale's place in the list of all.
 #[derive(Serialize, Deserialize)]
 struct Listed {
     sale: SaleId,
+    /// Whether controller and sweeper look after it.
     open: bool,
+    /// Refunds that ever came to be owed: who takes the sale out of the list
+    /// must have looked at all of them.
+    refunds: u64,
 }
 
-/// Writes a sale into the list of those that are looked after, or out of it.
-pub(crate) fn listed(writes: &mut Transaction, sale: &SaleId, open: bool) -> Result<(), Error> {
-    let row = Listed {
-        sale: sale.clone(),
-        open,
-    };
-    writes.put(&key::listed(sale), &row)?;
-    Ok(())
+/// Counts a refund that is owed from now on, and has its sale looked after
+/// until the provider confirms it, even if it was over and settled.
+pub(crate) fn count_refund(writes: &mut Transaction, sale: &SaleId) {
+    writes
+        .update(
+            &key::listed(sale),
+            "SET #open = :open, sale = :sale ADD refunds :one",
+        )
+        .name("#open", "open")
+        .text(":sale", sale.as_str())
+        .flag(":open", true)
+        .number(":one", 1);
 }
 
 impl Ledger {
@@ -61,7 +70,12 @@ impl Ledger {
                 },
             )?
             .only_new();
-        listed(&mut writes, &sale.id, true)?;
+        let listed = Listed {
+            sale: sale.id.clone(),
+            open: true,
+            refunds: 0,
+        };
+        writes.put(&key::listed(&sale.id), &listed)?.only_new();
         self.table.write_or_conflict(&writes).await
     }
 
@@ -187,24 +201,20 @@ impl Ledger {
     /// # Errors
     /// No answer.
     pub async fn close_sale(&self, sale: &Sale) -> Result<bool, Error> {
-        let buckets = sale.config.buckets;
-        if self.owes_refunds(&sale.id, buckets).await? {
+        let key = key::listed(&sale.id);
+        let listed: Option<Listed> = self.table.get(&key).await?;
+        let seen = listed.map_or(0, |listed| listed.refunds);
+        if self.owes_refunds(&sale.id, sale.config.buckets).await? {
             return Ok(false);
         }
-        self.list(&sale.id, false).await?;
-        // A refund that came to be owed since then found the sale in the list,
-        // and this took it out again.
-        if self.owes_refunds(&sale.id, buckets).await? {
-            self.list(&sale.id, true).await?;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    async fn list(&self, sale: &SaleId, open: bool) -> Result<(), Error> {
         let mut writes = Transaction::new();
-        listed(&mut writes, sale, open)?;
-        self.table.write_or_conflict(&writes).await
+        writes
+            .update(&key, "SET #open = :closed")
+            .only_if("refunds = :seen")
+            .name("#open", "open")
+            .flag(":closed", false)
+            .number(":seen", seen);
+        Ok(self.table.write(&writes).await?.is_ok())
     }
 
     /// All rounds of a sale, in order.

@@ -9,7 +9,8 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    AttributeValue, ConditionCheck, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    Update,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -333,7 +334,7 @@ pub struct Transaction {
 enum Kind {
     Put(Item),
     Update(String),
-    Delete,
+    Check,
 }
 
 #[derive(Debug, Clone)]
@@ -367,9 +368,9 @@ impl Transaction {
         self.push(key, Kind::Update(expression.to_owned()))
     }
 
-    /// Removes a row.
-    pub fn delete(&mut self, key: &Key) -> PartBuilder<'_> {
-        self.push(key, Kind::Delete)
+    /// Looks at a row that must fit, without changing it; needs a condition.
+    pub fn check(&mut self, key: &Key) -> PartBuilder<'_> {
+        self.push(key, Kind::Check)
     }
 
     fn push(&mut self, key: &Key, kind: Kind) -> PartBuilder<'_> {
@@ -423,6 +424,11 @@ impl PartBuilder<'_> {
         self.value(placeholder, AttributeValue::S(value.into()))
     }
 
+    /// A yes or no for a placeholder.
+    pub fn flag(self, placeholder: &str, value: bool) -> Self {
+        self.value(placeholder, AttributeValue::Bool(value))
+    }
+
     fn value(self, placeholder: &str, value: AttributeValue) -> Self {
         self.part.values.push((placeholder.to_owned(), value));
         self
@@ -462,8 +468,8 @@ impl Part {
                     .build()
                     .expect(REQUIRED),
             ),
-            Kind::Delete => part.delete(
-                Delete::builder()
+            Kind::Check => part.condition_check(
+                ConditionCheck::builder()
                     .table_name(table)
                     .set_key(Some(attributes(&self.key)))
                     .set_condition_expression(condition)

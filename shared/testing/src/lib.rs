@@ -8,6 +8,7 @@
 //! | [`database`] | a table of its own for each test |
 //! | [`gate_servers`] | a Redis or Valkey cluster as child processes |
 //! | [`gates`] | the cluster that the tests of a program share, and loaded buckets |
+//! | [`http_event`] | a call as API Gateway hands it to a function |
 //! | [`orders`] | a bucket with orders |
 //! | [`stop`] | work that ends at its n-th request, as a killed function does |
 //! | [`world`] | a sale that is on: ledger, gates, and shoppers who claim |
@@ -17,12 +18,14 @@
 pub mod database;
 pub mod gate_servers;
 pub mod gates;
+pub mod http_event;
 pub mod orders;
 pub mod stop;
 pub mod world;
 
 pub use database::{ledger, with_variables};
 pub use gate_servers::GateServers;
+pub use http_event::{http_event, session};
 pub use orders::Bucket;
-pub use stop::{Point, stopped_at};
+pub use stop::{Point, interrupted_at, stopped_at};
 pub use world::World;

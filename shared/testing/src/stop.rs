@@ -1,5 +1,6 @@
 //! Stops a piece of work at one of its requests: what a function that is
-//! killed, or runs into its time limit, leaves behind.
+//! killed, or runs into its time limit, leaves behind. Or holds it there while
+//! something else happens: the race that would take luck to meet.
 //!
 //! A saga is proved by stopping it at every point in turn and doing it again:
 //!
@@ -51,20 +52,7 @@ pub async fn stopped_at<T>(
     point: Point,
     work: impl AsyncFnOnce(Environment) -> T,
 ) -> Option<T> {
-    let stop = Arc::new(Stop {
-        point,
-        requests: AtomicUsize::new(0),
-        reached: Notify::new(),
-    });
-    let inner = environment.aws.http_client().expect("an HTTP client");
-    let client = StoppingClient {
-        inner,
-        stop: Arc::clone(&stop),
-    };
-    let environment = Environment {
-        aws: environment.aws.to_builder().http_client(client).build(),
-        ..environment.clone()
-    };
+    let (stop, environment) = Stop::at(environment, point);
     tokio::select! {
         biased;
         () = stop.reached.notified() => None,
@@ -72,11 +60,62 @@ pub async fn stopped_at<T>(
     }
 }
 
+/// Does `work`, and in the middle of it, at `point`, all of `other`. What
+/// `other` came to is `None` if the work made fewer requests.
+///
+/// # Panics
+/// If the environment has no HTTP client.
+pub async fn interrupted_at<T, U>(
+    environment: &Environment,
+    point: Point,
+    other: impl Future<Output = U>,
+    work: impl AsyncFnOnce(Environment) -> T,
+) -> (T, Option<U>) {
+    let (stop, environment) = Stop::at(environment, point);
+    let mut work = std::pin::pin!(work(environment));
+    tokio::select! {
+        biased;
+        () = stop.reached.notified() => {}
+        done = &mut work => return (done, None),
+    }
+    let came_to = other.await;
+    stop.go_on.notify_one();
+    (work.await, Some(came_to))
+}
+
 #[derive(Debug)]
 struct Stop {
     point: Point,
     requests: AtomicUsize,
     reached: Notify,
+    go_on: Notify,
+}
+
+impl Stop {
+    /// An environment whose requests are counted, and stop at a point.
+    fn at(environment: &Environment, point: Point) -> (Arc<Self>, Environment) {
+        let stop = Arc::new(Self {
+            point,
+            requests: AtomicUsize::new(0),
+            reached: Notify::new(),
+            go_on: Notify::new(),
+        });
+        let inner = environment.aws.http_client().expect("an HTTP client");
+        let client = StoppingClient {
+            inner,
+            stop: Arc::clone(&stop),
+        };
+        let environment = Environment {
+            aws: environment.aws.to_builder().http_client(client).build(),
+            ..environment.clone()
+        };
+        (stop, environment)
+    }
+
+    async fn wait(&self) {
+        self.reached.notify_one();
+        self.go_on.notified().await;
+    }
 }
 
 #[derive(Debug)]
@@ -108,18 +147,14 @@ impl HttpConnector for StoppingConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let number = self.stop.requests.fetch_add(1, Ordering::SeqCst) + 1;
         let stop = Arc::clone(&self.stop);
-        if stop.point == Point::BeforeRequest(number) {
-            return HttpConnectorFuture::new(async move {
-                stop.reached.notify_one();
-                std::future::pending().await
-            });
-        }
-        let answer = self.inner.call(request);
+        let inner = self.inner.clone();
         HttpConnectorFuture::new(async move {
-            let answer = answer.await;
+            if stop.point == Point::BeforeRequest(number) {
+                stop.wait().await;
+            }
+            let answer = inner.call(request).await;
             if stop.point == Point::AfterRequest(number) {
-                stop.reached.notify_one();
-                std::future::pending::<()>().await;
+                stop.wait().await;
             }
             answer
         })

@@ -50,11 +50,12 @@ async fn a_bucket_that_can_not_be_written_fails_its_own_messages() {
     let (_, mut messages) = worker.claims(0, 0..5, MINUTE).await;
     let (broken, others) = worker.claims(1, 5..7, MINUTE).await;
     messages.extend(others);
-    // Bucket 1 has lost its row.
-    let mut delete = ledger::Transaction::new();
-    delete.delete(&ledger::key::bucket(&worker.world.sale, BucketId(1)));
+    // Bucket 1 has lost its counters.
+    let mut damage = ledger::Transaction::new();
+    let row = ledger::key::bucket(&worker.world.sale, BucketId(1));
+    damage.put(&row, &serde_json::json!({})).unwrap();
     let table = worker.world.ledger.table();
-    table.write_or_conflict(&delete).await.unwrap();
+    table.write_or_conflict(&damage).await.unwrap();
 
     assert_eq!(worker.deliver(&messages).await, failed(&[5, 6]));
     assert_eq!(worker.world.allotted(0).await, 5);

@@ -5,5 +5,6 @@
 mod create;
 mod deliveries;
 mod release;
+mod resize;
 mod sales;
 mod shelf;

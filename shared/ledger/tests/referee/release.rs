@@ -98,32 +98,6 @@ async fn a_deadline_that_was_extended_meanwhile_holds() {
     assert!(!shelf.ledger.extend(&extended[0], latest).await.unwrap());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_capacity_never_falls_below_what_is_allotted() {
-    let shelf = Shelf::new(30).await;
-    let shrink = async |_| {
-        let Bucket { sale, id, .. } = &shelf.bucket;
-        match shelf.ledger.resize_bucket(sale, *id, -3).await {
-            Ok(()) => 3,
-            Err(Error::Conflict) => 0,
-            Err(error) => panic!("{error}"),
-        }
-    };
-    let orders: Vec<Order> = (0..20).map(|n| shelf.first(&format!("u_{n}"))).collect();
-    let create = orders.chunks(2).map(|pair| shelf.create(1, pair));
-    let (taken, outcomes) = tokio::join!(join_all((0..10).map(shrink)), join_all(create));
-    let created = outcomes
-        .concat()
-        .into_iter()
-        .filter(|outcome| *outcome == Outcome::Created)
-        .count();
-    let row = shelf.row().await;
-    assert_eq!(row.capacity, 30 - taken.iter().sum::<u32>());
-    assert_eq!(row.allotted as usize, created);
-    assert!(row.allotted <= row.capacity, "{row:?}");
-    assert!(taken.contains(&3) && created > 0, "they met: {row:?}");
-}
-
 #[tokio::test]
 async fn a_bucket_with_orders_is_not_written_anew() {
     let shelf = Shelf::new(10).await;

@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 
 use futures::future::join_all;
-use jiff::Timestamp;
-use ledger::Error;
+use jiff::{SignedDuration, Timestamp};
+use ledger::payments::{Refund, RefundReason, Written};
 use ledger::sales::Round;
-use testing::World;
+use ledger::{Error, Ledger};
+use testing::{Point, World};
 
 fn round(number: u32) -> Round {
     Round {
@@ -96,4 +97,36 @@ async fn a_name_is_given_once_and_a_closed_sale_is_listed_as_such() {
         listed(false).await.unwrap(),
         std::slice::from_ref(&world.sale)
     );
+}
+
+/// A sale is over, and a capture comes that has to go back: whatever moment
+/// it comes at, and even if the closing stops there, somebody looks after it.
+#[tokio::test]
+async fn a_refund_owed_while_a_sale_is_closed_keeps_it_listed() {
+    let mut met = 0;
+    for point in (1..).flat_map(|n| [Point::BeforeRequest(n), Point::AfterRequest(n)]) {
+        let world = World::open(&[1]).await;
+        let sale = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+        let pay_by = world.now() + SignedDuration::from_mins(1);
+        let order = world.order(&world.claim(0, "late", pay_by).await).await;
+        let owe = async {
+            let intent = "pi_1".parse().unwrap();
+            let (claim, money) = (&order.claim, order.money);
+            let refund = Refund::owed(claim, &intent, money, RefundReason::Late, world.now());
+            let owed = world.ledger.owe_refund(&order, &refund, None).await;
+            assert_eq!(owed.unwrap(), Written::Now);
+        };
+        let close = async |environment| {
+            let ledger = Ledger::connect(&environment).unwrap();
+            ledger.close_sale(&sale).await.unwrap()
+        };
+        let (_, owed) = testing::interrupted_at(&world.environment, point, owe, close).await;
+        if owed.is_none() {
+            break;
+        }
+        met += 1;
+        let listed = world.ledger.sales(true).await.unwrap();
+        assert_eq!(listed, std::slice::from_ref(&world.sale), "{point:?}");
+    }
+    assert!(met >= 6, "list, refunds, closing: {met}");
 }

@@ -1,0 +1,247 @@
+//! Administration that stops half-way: whatever request a call ends at, the
+//! same call again brings the sale to where it was meant to be.
+
+#![allow(clippy::unwrap_used)]
+
+use admin_function::AdminFunction;
+use api::HttpFunction;
+use domain::BucketId;
+use jiff::SignedDuration;
+use ledger::Ledger;
+use runtime::{Environment, EventFunction};
+use serde_json::{Value, json};
+use sweeper_function::SweeperFunction;
+use testing::{Point, World, gates};
+
+const SALE: &str = "/v1/admin/sales/{sale}";
+
+async fn call(environment: &Environment, route: &str, sale: &str, body: Value) -> (u16, Value) {
+    let function = AdminFunction::start(environment).await.unwrap();
+    let mut change = testing::session("merchant", &["sales.admin"]);
+    if !body.is_null() {
+        change["body"] = body.to_string().into();
+    }
+    let event = testing::http_event(route, &json!({"sale": sale}), change);
+    let request = lambda_http::request::from_str(&event.to_string()).unwrap();
+    let response = api::invoke(&function, request).await;
+    let body = serde_json::from_slice(response.body()).unwrap();
+    (response.status().as_u16(), body)
+}
+
+async fn resize(environment: &Environment, sale: &str, units: u32) -> (u16, Value) {
+    let route = format!("PATCH {SALE}");
+    call(environment, &route, sale, json!({"units": units})).await
+}
+
+async fn capacity(world: &World) -> u32 {
+    let mut sum = 0;
+    for (bucket, _) in world.gates.iter() {
+        let row = world.ledger.bucket(&world.sale, bucket).await;
+        let row = row.unwrap().unwrap();
+        assert_eq!(row.allotted + row.spare, row.capacity);
+        sum += row.capacity;
+    }
+    sum
+}
+
+async fn left(world: &World) -> u64 {
+    let mut sum = 0;
+    for (BucketId(bucket), _) in world.gates.iter() {
+        sum += world.left(bucket).await;
+    }
+    sum
+}
+
+/// Two comparisons, some seconds apart: what they find stays found.
+async fn compare(world: &World) {
+    for seconds in [10, 20] {
+        let later = world.later(SignedDuration::from_secs(seconds));
+        let sweeper = SweeperFunction::start(&later).await.unwrap();
+        assert!(sweeper.sweep(true).await.unwrap());
+    }
+}
+
+/// Every point at which a call may stop, until it stops nowhere.
+fn points() -> impl Iterator<Item = Point> {
+    (1..).flat_map(|n| [Point::BeforeRequest(n), Point::AfterRequest(n)])
+}
+
+async fn resize_stopped_everywhere(units: u32) {
+    let mut stops = 0;
+    for point in points() {
+        let world = World::open(&[6, 5, 4]).await;
+        let sale = world.sale.to_string();
+        let pay_by = world.now() + SignedDuration::from_mins(30);
+        let hold = world.claim(1, "u_1", pay_by).await;
+        world.order(&hold).await;
+
+        let stopped = testing::stopped_at(&world.environment, point, async |environment| {
+            resize(&environment, &sale, units).await
+        });
+        if let Some((status, answer)) = stopped.await {
+            assert_eq!(
+                (status, &answer["units"]),
+                (200, &units.into()),
+                "{answer:#}"
+            );
+            break;
+        }
+        stops += 1;
+        // Never more to claim than the ledger will sell.
+        assert!(
+            left(&world).await < u64::from(capacity(&world).await),
+            "{point:?}"
+        );
+
+        let (mut status, mut answer) = resize(&world.environment, &sale, units).await;
+        if status == 409 {
+            // What the gates gave up comes back first.
+            assert_eq!(answer["error"], "units_in_use", "{answer:#}");
+            compare(&world).await;
+            (status, answer) = resize(&world.environment, &sale, units).await;
+        }
+        assert_eq!(
+            (status, &answer["units"]),
+            (200, &units.into()),
+            "{answer:#}"
+        );
+        assert_eq!(capacity(&world).await, units, "{point:?}");
+        compare(&world).await;
+        assert_eq!(left(&world).await, u64::from(units) - 1, "{point:?}");
+    }
+    assert!(stops >= 16, "{stops}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fewer_units_stopped_anywhere_and_sent_again() {
+    resize_stopped_everywhere(6).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_units_stopped_anywhere_and_sent_again() {
+    resize_stopped_everywhere(24).await;
+}
+
+/// A merchant who changes his mind while the first change is under way: the
+/// older one is told so, and its units are where the newer one wants them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_changes_at_once_end_as_the_newer_one() {
+    let mut met = 0;
+    for point in points() {
+        let world = World::open(&[6, 5, 4]).await;
+        let sale = world.sale.to_string();
+        let newer = async {
+            let (status, answer) = resize(&world.environment, &sale, 12).await;
+            assert_eq!((status, &answer["units"]), (200, &12.into()), "{answer:#}");
+        };
+        let older = async |environment| resize(&environment, &sale, 9).await;
+        let ((status, answer), interrupted) =
+            testing::interrupted_at(&world.environment, point, newer, older).await;
+        if interrupted.is_none() {
+            break;
+        }
+        met += 1;
+        let units = match (status, answer["error"].as_str()) {
+            // The newer one came before the older one began, or after its end.
+            (200, _) => u32::try_from(answer["units"].as_u64().unwrap()).unwrap(),
+            (409, Some("conflict")) => 12,
+            _ => panic!("{point:?}: {status} {answer:#}"),
+        };
+        let (_, stands) = call(
+            &world.environment,
+            &format!("GET {SALE}"),
+            &sale,
+            json!(null),
+        )
+        .await;
+        let stands = u32::try_from(stands["units"].as_u64().unwrap()).unwrap();
+        assert!(
+            stands == units || stands == 12,
+            "{point:?}: {stands} of {units}"
+        );
+        assert_eq!(capacity(&world).await, stands, "{point:?}");
+        compare(&world).await;
+        assert_eq!(left(&world).await, u64::from(stands), "{point:?}");
+    }
+    assert!(met >= 16, "{met}");
+}
+
+/// A creation that stops after its first row leaves a sale that says it is
+/// not loaded; `load` completes it, and nothing of it was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_creation_stopped_anywhere_is_completed_by_load() {
+    let mut completed = 0;
+    for point in points() {
+        let (environment, ledger) = testing::ledger().await;
+        let environment = gates::with_gates(&environment, gates::shared());
+        let id = gates::unique_sale();
+        let name = id.to_string();
+        let opens_at = environment.clock.now() + SignedDuration::from_mins(10);
+        let sale = json!({
+            "sale_id": name, "sku": "PHONE-1", "name": "Phone",
+            "price": {"amount": 999_900, "currency": "INR"},
+            "units": 10, "buckets": 2, "opens_at": opens_at.to_string(), "mode": "draw",
+        });
+        let create = async |environment: &Environment| {
+            let route = "POST /v1/admin/sales";
+            call(environment, route, &name, sale.clone()).await
+        };
+        let stopped = testing::stopped_at(&environment, point, async |environment| {
+            create(&environment).await
+        });
+        if let Some((status, answer)) = stopped.await {
+            assert_eq!(
+                (status, &answer["loaded"]),
+                (201, &true.into()),
+                "{answer:#}"
+            );
+            break;
+        }
+        let (status, answer) = create(&environment).await;
+        if status == 201 {
+            assert_eq!(answer["loaded"], true, "nothing was written: {answer:#}");
+            continue;
+        }
+        assert_eq!(
+            (status, &answer["error"]),
+            (409, &"sale_exists".into()),
+            "{answer:#}"
+        );
+        let route = format!("GET {SALE}");
+        let (_, stands) = call(&environment, &route, &name, json!(null)).await;
+        if stands["loaded"] == false {
+            completed += 1;
+            let (status, preflight) = call(
+                &environment,
+                &format!("GET {SALE}/preflight"),
+                &name,
+                json!(null),
+            )
+            .await;
+            assert_eq!(
+                (status, &preflight["ready"]),
+                (200, &false.into()),
+                "{preflight:#}"
+            );
+            let (status, loaded) =
+                call(&environment, &format!("POST {SALE}/load"), &name, json!({})).await;
+            assert_eq!(
+                (status, &loaded["loaded"]),
+                (200, &true.into()),
+                "{loaded:#}"
+            );
+        }
+        let secret = Ledger::draw_secret(&ledger, &id).await.unwrap().unwrap();
+        let digest = domain::draw::commitment(&token::secret_bytes(&secret).unwrap());
+        assert_eq!(
+            stands["commitment"], digest,
+            "the secret that was committed to"
+        );
+        let gate = gate::Gate::connect(&environment).unwrap();
+        for (_, address) in ledger.gates(&id).await.unwrap().unwrap().iter() {
+            assert!(gate.is_open(address).await.unwrap(), "{point:?}");
+            assert_eq!(gate.look(&address.tag).await.unwrap().left, 5, "{point:?}");
+        }
+    }
+    assert!(completed >= 8, "{completed}");
+}

@@ -1,0 +1,96 @@
+//! The units of a live sale change under its claims, one change at a time.
+
+use domain::{BucketId, Order};
+use futures::future::join_all;
+use jiff::SignedDuration;
+use ledger::orders::Outcome;
+use ledger::resize::Resize;
+use ledger::{Error, Ledger};
+use testing::World;
+
+const BUCKET: BucketId = BucketId(0);
+
+async fn begin(world: &World) -> Resize {
+    let begun = world.ledger.begin_resize(&world.sale).await;
+    begun.unwrap().unwrap()
+}
+
+async fn capacity(world: &World) -> u32 {
+    let row = world.ledger.bucket(&world.sale, BUCKET).await;
+    let row = row.unwrap().unwrap();
+    assert_eq!(row.allotted + row.spare, row.capacity);
+    row.capacity
+}
+
+async fn orders(world: &World, count: u32) -> Vec<Order> {
+    let mut orders = Vec::new();
+    for n in 0..count {
+        let pay_by = world.now() + SignedDuration::from_mins(10);
+        let hold = world.claim(0, &format!("u_{n}"), pay_by).await;
+        orders.push(world.unwritten(&hold).await);
+    }
+    orders
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_capacity_never_falls_below_what_is_allotted() {
+    let world = World::open(&[30]).await;
+    let orders = orders(&world, 20).await;
+    let create = async |pair| {
+        let created = Ledger::create_orders(&world.ledger, &world.sale, BUCKET, 1, pair);
+        created.await.unwrap()
+    };
+    let resize = begin(&world).await;
+    let shrink = async {
+        let (mut from, mut refused) = (30, 0);
+        for _ in 0..10 {
+            let lowered = world.ledger.resize_bucket(&resize, BUCKET, from, from - 3);
+            match lowered.await {
+                Ok(()) => from -= 3,
+                Err(Error::Conflict) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        refused
+    };
+    let (refused, outcomes) = tokio::join!(shrink, join_all(orders.chunks(2).map(create)));
+    let created = outcomes.concat();
+    let created = created
+        .iter()
+        .filter(|one| **one == Outcome::Created)
+        .count();
+    assert_eq!(world.allotted(0).await as usize, created);
+    let left = capacity(&world).await;
+    assert!(
+        created > 0 && left < 30,
+        "they met: {created} of {left}, {refused} refused"
+    );
+}
+
+#[tokio::test]
+async fn a_change_that_is_sent_twice_is_made_once() {
+    let world = World::open(&[30]).await;
+    let resize = begin(&world).await;
+    for _ in 0..2 {
+        let moved = world.ledger.resize_bucket(&resize, BUCKET, 30, 20).await;
+        moved.unwrap();
+        assert_eq!(capacity(&world).await, 20);
+    }
+}
+
+#[tokio::test]
+async fn an_older_change_moves_nothing_once_another_has_begun() {
+    let world = World::open(&[30]).await;
+    let older = begin(&world).await;
+    let newer = begin(&world).await;
+    let moved = world.ledger.resize_bucket(&older, BUCKET, 30, 20).await;
+    assert!(matches!(moved, Err(Error::Conflict)), "{moved:?}");
+    let ended = world.ledger.end_resize(older, 20).await;
+    assert!(matches!(ended, Err(Error::Conflict)), "{ended:?}");
+    assert_eq!(capacity(&world).await, 30);
+
+    let moved = world.ledger.resize_bucket(&newer, BUCKET, 30, 25).await;
+    moved.unwrap();
+    let sale = world.ledger.end_resize(newer, 25).await.unwrap();
+    assert_eq!((sale.config.units, sale.resizing), (25, None));
+}
