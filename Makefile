@@ -4,15 +4,12 @@
 
 SHOPPERS ?= 20000
 UNITS ?= 1000
-PAY_WINDOW_S ?= 10
-WAITLIST_PAY_WINDOW_S ?= 6
 PORT ?= 8080
 
 .PHONY: demo up test lint unit api setup setup-python
 
 demo: setup
-	cargo run -q -p drill -- demo --shoppers $(SHOPPERS) --units $(UNITS) \
-	  --pay-window-s $(PAY_WINDOW_S) --waitlist-pay-window-s $(WAITLIST_PAY_WINDOW_S) $(DRILL)
+	cargo run -q -p drill -- demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
 
 up: setup
 	cargo run -q -p local -- up --port $(PORT)

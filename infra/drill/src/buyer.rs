@@ -56,8 +56,8 @@ enum Written {
 
 impl Shopper {
     fn thinking(&self) -> Duration {
-        let window = Duration::from_secs(u64::from(self.world.config.crowd.waitlist_pay_window_s));
-        THINKING.min(window / 5)
+        let window = self.world.config.crowd.waitlist_pay_window_s();
+        THINKING.min(Duration::from_secs(u64::from(window)) / 5)
     }
 
     /// Another key must not give another unit.
@@ -267,8 +267,7 @@ impl Shopper {
 
     /// No step of a purchase is repeated for longer than a hold lives.
     fn deadline(&self) -> Instant {
-        let crowd = &self.world.config.crowd;
-        let window = crowd.pay_window_s.max(crowd.waitlist_pay_window_s);
-        Instant::now() + Duration::from_secs(u64::from(window) + 10)
+        let window = self.world.config.crowd.longest_pay_window();
+        Instant::now() + window + Duration::from_secs(10)
     }
 }

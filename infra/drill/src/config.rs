@@ -1,6 +1,8 @@
 //! What a drill is asked to do. The command line's options are these fields,
 //! so there is one place for a name, its meaning and its default.
 
+use std::time::Duration;
+
 use clap::{Args, Parser, ValueEnum};
 use domain::{Money, SaleId};
 use serde::Serialize;
@@ -76,12 +78,12 @@ pub struct Crowd {
     /// Length of the draw's window [default: what the entries need, see --entries-per-s]
     #[arg(long)]
     pub draw_window_ms: Option<u32>,
-    /// Time to pay after a claim
-    #[arg(long, default_value_t = 20)]
-    pub pay_window_s: u32,
-    /// Time to pay for those who come from the waitlist
-    #[arg(long, default_value_t = 10)]
-    pub waitlist_pay_window_s: u32,
+    /// Time to pay after a claim [default: what the payments need, see --payments-per-s]
+    #[arg(long)]
+    pub pay_window_s: Option<u32>,
+    /// Time to pay for those who come from the waitlist [default: half of the pay window]
+    #[arg(long)]
+    pub waitlist_pay_window_s: Option<u32>,
     /// Over how many seconds admitted shoppers spread their claims
     #[arg(long, default_value_t = 3)]
     pub claim_spread_s: u32,
@@ -91,6 +93,9 @@ pub struct Crowd {
     /// Entries a second that the system is trusted to take; the draw's window is set by it
     #[arg(long, default_value_t = 1_000)]
     pub entries_per_s: u32,
+    /// Units a second that the system is trusted to be paid for; the pay window is set by it
+    #[arg(long, default_value_t = 100)]
+    pub payments_per_s: u32,
     /// How long the sale may take from the draw on [default: by pay windows and shoppers]
     #[arg(long)]
     pub sale_limit_s: Option<u32>,
@@ -156,7 +161,31 @@ const DRAW_WINDOW_MS_MIN: u64 = 2_000;
 /// The longest window that a sale may have.
 const DRAW_WINDOW_MS_MAX: u64 = 3_600_000;
 
+/// The shortest pay windows that are set by themselves.
+const PAY_WINDOW_S_MIN: u32 = 10;
+const WAITLIST_PAY_WINDOW_S_MIN: u32 = 6;
+
 impl Crowd {
+    /// Time to pay after a claim, in seconds: what was asked, or what all
+    /// units together need at `payments_per_s`. In a shorter one the units
+    /// would go round among shoppers who all come too late to pay.
+    pub fn pay_window_s(&self) -> u32 {
+        self.pay_window_s
+            .unwrap_or((self.units / self.payments_per_s.max(1)).max(PAY_WINDOW_S_MIN))
+    }
+
+    /// The same for those who come from the waitlist.
+    pub fn waitlist_pay_window_s(&self) -> u32 {
+        self.waitlist_pay_window_s
+            .unwrap_or((self.pay_window_s() / 2).max(WAITLIST_PAY_WINDOW_S_MIN))
+    }
+
+    /// The longer of the two.
+    pub fn longest_pay_window(&self) -> Duration {
+        let longest = self.pay_window_s().max(self.waitlist_pay_window_s());
+        Duration::from_secs(u64::from(longest))
+    }
+
     /// Of one unit.
     pub fn price(&self) -> Money {
         Money {
@@ -187,7 +216,7 @@ impl Crowd {
     /// of the waitlist, and time for entries that a small machine takes late.
     pub fn limit_s(&self) -> u32 {
         self.sale_limit_s.unwrap_or(
-            120 + self.shoppers / 100 + 2 * self.pay_window_s + 6 * self.waitlist_pay_window_s,
+            120 + self.shoppers / 100 + 2 * self.pay_window_s() + 6 * self.waitlist_pay_window_s(),
         )
     }
 }

@@ -68,8 +68,8 @@ pub(crate) async fn create(
         "opens_at": opens_at,
         "closes_at": opens_at + open_for,
         "limit_per_customer": LIMIT_PER_CUSTOMER,
-        "pay_window_s": crowd.pay_window_s,
-        "waitlist_pay_window_s": crowd.waitlist_pay_window_s,
+        "pay_window_s": crowd.pay_window_s(),
+        "waitlist_pay_window_s": crowd.waitlist_pay_window_s(),
         "claim_spread_s": crowd.claim_spread_s,
         "mode": crowd.mode,
     });

@@ -96,9 +96,7 @@ pub(crate) async fn settle(world: &World) -> anyhow::Result<Ledger> {
 /// When the last hold must have ended: pay windows, and the intents of
 /// payments whose webhook was kept back.
 fn holds_end(world: &World) -> Instant {
-    let crowd = &world.config.crowd;
-    let window = crowd.pay_window_s.max(crowd.waitlist_pay_window_s);
-    let mut patience = Duration::from_secs(u64::from(window));
+    let mut patience = world.config.crowd.longest_pay_window();
     if let Some(until) = world.intents_until() {
         patience = patience.max(until_then(until));
     }

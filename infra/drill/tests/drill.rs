@@ -13,8 +13,8 @@ async fn drill(fault: Fault, change: impl FnOnce(&mut Crowd)) -> Outcome {
     let mut crowd = Crowd {
         shoppers: 300,
         units: 40,
-        pay_window_s: 4,
-        waitlist_pay_window_s: 4,
+        pay_window_s: Some(4),
+        waitlist_pay_window_s: Some(4),
         claim_spread_s: 0,
         ..Crowd::default()
     };

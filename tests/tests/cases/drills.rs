@@ -31,8 +31,8 @@ async fn p2_units_of_those_who_never_pay_are_sold() {
         shoppers: 800,
         units: 100,
         buckets: Some(4),
-        pay_window_s: 6,
-        waitlist_pay_window_s: 5,
+        pay_window_s: Some(6),
+        waitlist_pay_window_s: Some(5),
         claim_spread_s: 1,
         ..Crowd::default()
     })
@@ -56,8 +56,8 @@ async fn a_race_keeps_every_promise_too() {
         units: 60,
         buckets: Some(4),
         mode: Mode::Race,
-        pay_window_s: 6,
-        waitlist_pay_window_s: 5,
+        pay_window_s: Some(6),
+        waitlist_pay_window_s: Some(5),
         claim_spread_s: 1,
         ..Crowd::default()
     })
