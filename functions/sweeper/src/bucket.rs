@@ -1,8 +1,6 @@
 //! One bucket's deadlines: the ledger decides what each comes to, then the
 //! gate follows.
 
-use std::collections::HashMap;
-
 use domain::order::VoidReason;
 use domain::{ClaimId, Money, Order, OrderStatus};
 use futures::future::join_all;
@@ -30,33 +28,20 @@ impl SweeperFunction {
         if due.is_empty() {
             return Ok(());
         }
-        let (own, marks): (Vec<_>, Vec<_>) = due
-            .into_iter()
-            .partition(|claim| claim.bucket() == at.bucket);
-        if !own.is_empty() {
-            let whole = self
-                .ledger
-                .whole_bucket(&at.sale, at.bucket)
-                .await
-                .map_err(words)?;
-            let mut orders: HashMap<ClaimId, Order> = whole
-                .orders
-                .into_iter()
-                .map(|order| (order.claim.clone(), order))
-                .collect();
-            let mut known = Vec::new();
-            for claim in own {
-                match orders.remove(&claim) {
-                    Some(order) => known.push(order),
-                    None => self.bury(at, &claim).await?,
-                }
+        // Only what is due, not the whole bucket: late in a sale most of its
+        // orders have ended.
+        let mut orders = self.ledger.orders(&due).await.map_err(words)?;
+        let mut known = Vec::new();
+        for claim in due {
+            let order = orders.remove(&claim);
+            match (claim.bucket() == at.bucket, order) {
+                (true, Some(order)) => known.push(order),
+                (true, None) => self.bury(at, &claim).await?,
+                (false, Some(order)) => self.end_mark(at, &order).await?,
+                (false, None) => self.bury_mark(at, &claim).await?,
             }
-            self.end_holds(at, known).await?;
         }
-        for claim in marks {
-            self.sweep_mark(at, &claim).await?;
-        }
-        Ok(())
+        self.end_holds(at, known).await
     }
 
     /// Ends those of these orders whose time is over; moves or drops the
@@ -170,14 +155,10 @@ impl SweeperFunction {
         self.follow(at, &stands).await
     }
 
-    /// A mark of a claim that is in another bucket. If the claim has an order,
-    /// the mark stays as the shopper's record, without a deadline; else the
-    /// claim is buried where it is, and the mark goes.
-    async fn sweep_mark(&self, at: &Watched, claim: &ClaimId) -> Result<(), Failure> {
+    /// A mark of a claim that is in another bucket and has no order: the claim
+    /// is buried where it is, and the mark goes.
+    async fn bury_mark(&self, at: &Watched, claim: &ClaimId) -> Result<(), Failure> {
         let tag = &at.address.tag;
-        if let Some(order) = self.ledger.order(claim).await.map_err(words)? {
-            return self.end_mark(at, &order).await;
-        }
         let Some(hold) = self.gate.hold(tag, claim).await.map_err(words)? else {
             return self.gate.settle(tag, claim).await.map_err(words);
         };

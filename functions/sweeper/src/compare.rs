@@ -78,10 +78,10 @@ impl SweeperFunction {
     /// an order: from then on the order's own bucket knows when it is over.
     /// Else a sale that is paid to the last unit would seem to have holds.
     async fn settle_marks(&self, at: &Watched, holds: &[Hold]) -> Result<(), Failure> {
-        for mark in holds.iter().filter(|hold| hold.claim.bucket() != at.bucket) {
-            if let Some(order) = self.ledger.order(&mark.claim).await.map_err(words)? {
-                self.end_mark(at, &order).await?;
-            }
+        let claims = holds.iter().map(|hold| &hold.claim);
+        let marks = claims.filter(|claim| claim.bucket() != at.bucket);
+        for order in self.ledger.orders(marks).await.map_err(words)?.values() {
+            self.end_mark(at, order).await?;
         }
         Ok(())
     }

@@ -14,14 +14,30 @@ use crate::shopper::{Shopper, Yes};
 use crate::wire;
 use crate::world::{Ending, count};
 
-/// How often a page asks for its order.
+/// How soon a page asks for its order again at first, and at last: those who
+/// wait longest must not keep the system from what they wait for.
 const ORDER_POLL: Duration = Duration::from_millis(500);
+const ORDER_POLL_MAX: Duration = Duration::from_secs(8);
 
 /// People fill in a form for up to so long, but at most a fifth of their time.
 const THINKING: Duration = Duration::from_secs(3);
 
 /// How long a shopper watches for "paid" after the provider said so.
 const WATCHING: Duration = Duration::from_secs(60);
+
+/// The waits of one page that asks again and again.
+struct Polling(Duration);
+
+impl Polling {
+    fn new() -> Self {
+        Self(ORDER_POLL)
+    }
+
+    async fn wait(&mut self) {
+        sleep(self.0).await;
+        self.0 = (self.0 * 2).min(ORDER_POLL_MAX);
+    }
+}
 
 /// How the sale ended for a winner, or `None` if the yes was taken back.
 pub(crate) async fn buy(shopper: &mut Shopper, yes: Yes) -> Option<Ending> {
@@ -45,13 +61,6 @@ pub(crate) async fn buy(shopper: &mut Shopper, yes: Yes) -> Option<Ending> {
         Intention::Pay => shopper.pay(&yes.claim.order(), false).await,
         Intention::DeclineThenPay => shopper.pay(&yes.claim.order(), true).await,
     }
-}
-
-/// What an order that was asked for is, once it is written.
-enum Written {
-    Order(OrderStatus),
-    /// The sale's time for it is over.
-    Never,
 }
 
 impl Shopper {
@@ -91,6 +100,7 @@ impl Shopper {
     /// After "confirming": waits until the ledger has decided.
     async fn is_confirmed(&self, claim: &ClaimId) -> bool {
         let deadline = self.deadline();
+        let mut polling = Polling::new();
         while Instant::now() < deadline {
             let request =
                 Request::new(Call::ReadClaim, format!("/v1/claims/{claim}")).token(&self.session);
@@ -102,7 +112,7 @@ impl Shopper {
                 Some(ClaimStatus::Voided | ClaimStatus::Expired | ClaimStatus::Cancelled) => {
                     return false;
                 }
-                Some(ClaimStatus::Confirming) | None => sleep(ORDER_POLL).await,
+                Some(ClaimStatus::Confirming) | None => polling.wait().await,
             }
         }
         false
@@ -112,6 +122,7 @@ impl Shopper {
         let wait = self.up_to(self.thinking());
         sleep(wait).await;
         let deadline = self.deadline();
+        let mut polling = Polling::new();
         while Instant::now() < deadline {
             let request =
                 Request::new(Call::GiveBack, format!("/v1/claims/{claim}")).token(&self.session);
@@ -123,25 +134,20 @@ impl Shopper {
             let not_written = answer.is("order_not_ready");
             match answer.wait(&mut self.rng) {
                 Some(wait) => sleep(wait).await,
-                None if not_written => sleep(ORDER_POLL).await,
+                None if not_written => polling.wait().await,
                 None => return Ending::Lapsed,
             }
         }
         Ending::Lapsed
     }
 
-    /// Pays once the order is written; with `decline`, the first try fails.
+    /// Pays; with `decline`, the first try fails.
     async fn pay(&mut self, order: &OrderId, decline: bool) -> Option<Ending> {
-        match self.written(order).await {
-            Written::Order(OrderStatus::Voided) => return None,
-            Written::Order(OrderStatus::PendingPayment | OrderStatus::Paying) => {}
-            Written::Order(_) | Written::Never => return Some(Ending::Lapsed),
-        }
         let wait = self.up_to(self.thinking());
         sleep(wait).await;
         if decline {
             let Some(intent) = self.intent(order).await else {
-                return Some(Ending::Lapsed);
+                return self.not_payable(order).await;
             };
             if let Some(event) = self.confirm(&intent, "decline").await {
                 self.deliver(event);
@@ -149,7 +155,7 @@ impl Shopper {
             self.payable_again(order).await;
         }
         let Some(intent) = self.intent(order).await else {
-            return Some(Ending::Lapsed);
+            return self.not_payable(order).await;
         };
         let Some(event) = self.confirm(&intent, "succeed").await else {
             return Some(Ending::Lapsed);
@@ -163,17 +169,13 @@ impl Shopper {
         Some(self.watch(order).await)
     }
 
-    /// The order, as soon as it is there.
-    async fn written(&self, order: &OrderId) -> Written {
-        let deadline = self.deadline();
-        while Instant::now() < deadline {
-            let answer = self.read_order(order).await;
-            if let Some(order) = answer.read::<wire::OrderView>() {
-                return Written::Order(order.status);
-            }
-            sleep(ORDER_POLL).await;
+    /// Why an order can't be paid: the ledger may have taken the yes back.
+    async fn not_payable(&self, order: &OrderId) -> Option<Ending> {
+        let order = self.read_order(order).await.read::<wire::OrderView>();
+        match order.map(|order| order.status) {
+            Some(OrderStatus::Voided) => None,
+            _ => Some(Ending::Lapsed),
         }
-        Written::Never
     }
 
     async fn read_order(&self, order: &OrderId) -> Answer {
@@ -184,6 +186,7 @@ impl Shopper {
 
     async fn intent(&mut self, order: &OrderId) -> Option<wire::Intent> {
         let deadline = self.deadline();
+        let mut polling = Polling::new();
         while Instant::now() < deadline {
             let path = format!("/v1/orders/{order}/payments");
             let request = Request::new(Call::Pay, path)
@@ -196,7 +199,7 @@ impl Shopper {
             let not_written = answer.is("order_not_ready");
             match answer.wait(&mut self.rng) {
                 Some(wait) => sleep(wait).await,
-                None if not_written => sleep(ORDER_POLL).await,
+                None if not_written => polling.wait().await,
                 None => return None,
             }
         }
@@ -232,19 +235,21 @@ impl Shopper {
     /// After a decline: waits until the order is payable again.
     async fn payable_again(&self, order: &OrderId) {
         let deadline = self.deadline();
+        let mut polling = Polling::new();
         while Instant::now() < deadline {
             let answer = self.read_order(order).await;
             let status = answer.read::<wire::OrderView>().map(|order| order.status);
             if status.is_some_and(|status| status != OrderStatus::Paying) {
                 return;
             }
-            sleep(ORDER_POLL).await;
+            polling.wait().await;
         }
     }
 
     /// Watches for "paid".
     async fn watch(&self, order: &OrderId) -> Ending {
         let deadline = Instant::now() + WATCHING;
+        let mut polling = Polling::new();
         while Instant::now() < deadline {
             let answer = self.read_order(order).await;
             match answer.read::<wire::OrderView>().map(|order| order.status) {
@@ -258,7 +263,7 @@ impl Shopper {
                     return Ending::Lapsed;
                 }
                 Some(OrderStatus::PendingPayment | OrderStatus::Paying) | None => {
-                    sleep(ORDER_POLL).await;
+                    polling.wait().await;
                 }
             }
         }

@@ -72,6 +72,7 @@ pub(crate) async fn send(world: &Arc<World>) -> anyhow::Result<()> {
     tokio::select! {
         left = everyone => left,
         never = settle::watch(world) => match never {},
+        never = world.edge.keep_fresh(&world.client) => match never {},
     }
 }
 

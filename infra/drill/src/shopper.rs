@@ -16,15 +16,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client::{Answer, Lane, Request};
 use crate::config::Mode;
-use crate::edge::Status;
+use crate::edge::{POLL, Status};
 use crate::record::{Call, lock};
 use crate::roles::{self, Role};
 use crate::wire;
 use crate::world::{Ending, World, count};
 use crate::{audit, buyer};
-
-/// A page asks for the status so often, give or take a fifth.
-const POLL: Duration = Duration::from_secs(1);
 
 /// People tap within this time of an opening that they wait for.
 const REACTION: Duration = Duration::from_secs(1);
@@ -202,7 +199,7 @@ impl Shopper {
         let world = self.world.clone();
         let mut place = InLine::of(&world);
         loop {
-            let status = world.edge.poll(&world.client).await;
+            let status = world.edge.poll();
             if let Some(ending) = world.over(status) {
                 return ending;
             }
@@ -227,6 +224,9 @@ impl Shopper {
                     Claimed::Over(ending) => return ending,
                 }
             }
+            if let Some((ticket, _)) = self.place {
+                world.edge.turn(ticket, self.number).await;
+            }
             let poll = POLL.mul_f64(self.rng.random_range(0.8..1.2));
             sleep(poll).await;
         }
@@ -247,10 +247,17 @@ impl Shopper {
         }
         match self.refused {
             None => true,
-            // A new round, or units that those who were asked did not take.
+            // A later round, or units that those who were asked did not take.
+            // Rounds may follow each other fast, and those who were refused
+            // are asked by each: they spread out all the same.
             Some((at, round)) => {
-                let patience = u64::from(self.world.config.crowd.claim_spread_s) + 2;
-                status.round > round || at.elapsed() > Duration::from_secs(patience)
+                let spread = u64::from(self.world.config.crowd.claim_spread_s);
+                let patience = if status.round > round {
+                    spread
+                } else {
+                    spread + 2
+                };
+                at.elapsed() > Duration::from_secs(patience)
             }
         }
     }

@@ -166,6 +166,7 @@ impl World {
     /// Sends everyone who waits home.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+        self.edge.close();
     }
 
     /// How waiting ends, if it does.

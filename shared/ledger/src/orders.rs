@@ -1,6 +1,6 @@
 //! Buckets, orders, and what a customer holds: the referee.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use domain::order::VoidReason;
 use domain::{BucketId, ClaimId, Order, OrderStatus, SaleId};
@@ -115,6 +115,24 @@ impl Ledger {
     /// No answer.
     pub async fn order(&self, claim: &ClaimId) -> Result<Option<Order>, Error> {
         self.table.get(&key::order(claim)).await
+    }
+
+    /// Orders by their claims, each read consistently; claims without an order
+    /// are left out.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn orders(
+        &self,
+        claims: impl IntoIterator<Item = &ClaimId>,
+    ) -> Result<HashMap<ClaimId, Order>, Error> {
+        let keys: Vec<_> = claims.into_iter().map(key::order).collect();
+        let rows = self.table.get_many(&keys).await?;
+        let orders = rows.into_iter().map(|row| {
+            let order: Order = from_item(row)?;
+            Ok((order.claim.clone(), order))
+        });
+        orders.collect()
     }
 
     /// Writes claims of one bucket as orders, in their order, and says what

@@ -9,8 +9,8 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConditionCheck, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
-    Update,
+    AttributeValue, ConditionCheck, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure,
+    TransactWriteItem, Update,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -20,8 +20,11 @@ use crate::key::Key;
 /// A row as DynamoDB holds it.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// How often a transaction is tried that other writes are in the way of.
+/// How often a request is tried that the service, or other writes, put off.
 const ATTEMPTS: u32 = 8;
+
+/// Rows that one batch may read.
+const READS_MAX: usize = 100;
 
 /// The first pause between attempts; doubled each time, with jitter.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -85,6 +88,47 @@ impl Table {
         answer.item.map(from_item).transpose()
     }
 
+    /// Reads rows by their keys, consistently, in no order; those that do not
+    /// exist are left out. Each key may be named once.
+    ///
+    /// # Errors
+    /// No answer, or the service left keys out for longer than the attempts
+    /// last.
+    pub async fn get_many(&self, keys: &[Key]) -> Result<Vec<Item>, Error> {
+        let mut rows = Vec::with_capacity(keys.len());
+        for chunk in keys.chunks(READS_MAX) {
+            let mut keys = Some(chunk.iter().map(attributes).collect::<Vec<_>>());
+            let mut attempt = 0;
+            while let Some(asked) = keys.take() {
+                if attempt == ATTEMPTS {
+                    return Err(Error::Unavailable("keys were left out".to_owned()));
+                }
+                pause(attempt).await;
+                attempt += 1;
+                let request = KeysAndAttributes::builder()
+                    .set_keys(Some(asked))
+                    .consistent_read(true)
+                    .build()
+                    .map_err(|error| Error::Broken(error.to_string()))?;
+                let batch = self.client.batch_get_item();
+                let answer = batch.request_items(&self.name, request).send().await;
+                let answer = answer.map_err(failure)?;
+                rows.extend(
+                    answer
+                        .responses
+                        .into_iter()
+                        .flatten()
+                        .flat_map(|(_, rows)| rows),
+                );
+                let left = answer.unprocessed_keys.into_iter().flatten();
+                keys = left
+                    .map(|(_, left)| left.keys)
+                    .find(|left| !left.is_empty());
+            }
+        }
+        Ok(rows)
+    }
+
     /// Reads all rows of a partition whose sort key starts with `prefix`,
     /// consistently.
     ///
@@ -139,10 +183,7 @@ impl Table {
             .collect();
         let mut last = Error::Unavailable("no attempt was made".to_owned());
         for attempt in 0..ATTEMPTS {
-            if attempt > 0 {
-                let longest = PAUSE * 2u32.pow(attempt - 1);
-                tokio::time::sleep(longest.mul_f64(rand::random_range(0.5..1.0))).await;
-            }
+            pause(attempt).await;
             let refusal = match self.send(&parts).await {
                 Ok(()) => return Ok(Ok(())),
                 Err(Failure::Refused(refusal)) => refusal,
@@ -222,6 +263,14 @@ impl Table {
     /// [`Error::Conflict`] if one did not.
     pub async fn write_or_conflict(&self, transaction: &Transaction) -> Result<(), Error> {
         self.write(transaction).await?.map_err(|_| Error::Conflict)
+    }
+}
+
+/// None before the first attempt, then ever longer ones, with jitter.
+async fn pause(attempt: u32) {
+    if attempt > 0 {
+        let longest = PAUSE * 2u32.pow(attempt - 1);
+        tokio::time::sleep(longest.mul_f64(rand::random_range(0.5..1.0))).await;
     }
 }
 
