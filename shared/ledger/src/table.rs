@@ -542,10 +542,11 @@ fn attributes(key: &Key) -> Item {
 /// Reads a row.
 ///
 /// # Errors
-/// It is not a `T`.
+/// It is not a `T`. The reader's own words could quote what is in the row, and
+/// the error is logged.
 pub(crate) fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, Error> {
     serde_dynamo::aws_sdk_dynamodb_1::from_item(item)
-        .map_err(|error| Error::Broken(error.to_string()))
+        .map_err(|_| Error::Broken(format!("a row is no {}", std::any::type_name::<T>())))
 }
 
 /// Sorts an SDK error. Requests that DynamoDB calls invalid, and rights that
