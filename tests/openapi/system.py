@@ -29,7 +29,7 @@ class System:
 
     def __enter__(self):
         command = [self.binary, "up", "--port", "0", "--log", "error"]
-        command += ["--parameter", f"WebhookSecrets={WEBHOOK_SECRET}"]
+        command += ["--secret", f"WebhookSecrets={WEBHOOK_SECRET}"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True,

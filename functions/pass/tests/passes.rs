@@ -4,10 +4,6 @@
 #![allow(clippy::unwrap_used)] // a helper that fails fails its test
 
 use api::HttpFunction;
-use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use domain::Sale;
 use domain::sale::SaleConfig;
 use jiff::{SignedDuration, Timestamp};
@@ -18,21 +14,6 @@ use serde_json::{Value, json};
 use token::Keys;
 
 const ATTESTATION_KEY: &str = "attestation-key-for-tests-0123456789";
-
-fn pem(label: &str, der: &[u8]) -> String {
-    let body = STANDARD.encode(der);
-    format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
-}
-
-fn pass_keys() -> Value {
-    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
-    let public: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
-    json!([{
-        "kid": "k-1",
-        "private": pem("PRIVATE KEY", pair.to_pkcs8v1().unwrap().as_ref()),
-        "public": pem("PUBLIC KEY", public.as_ref()),
-    }])
-}
 
 /// A table, a sale that opens in ten minutes, and the function.
 struct World {
@@ -46,20 +27,17 @@ struct World {
 impl World {
     async fn new(identity_limits: Value) -> Self {
         let (found, ledger) = testing::ledger().await;
-        let kept = |name| (name, found.settings.require(name).unwrap().to_owned());
+        let kept = |name| (name, found.settings.require(name).unwrap());
         let settings: Settings = [
             kept("TABLE_NAME"),
             kept("AWS_ENDPOINT_URL_DYNAMODB"),
-            ("PASS_KEYS", pass_keys().to_string()),
-            ("EDGE_KEY", "edge-key-for-tests-0123456789abcdef".to_owned()),
-            (
-                "IDENTITY_KEY",
-                "identity-key-for-tests-0123456789ab".to_owned(),
-            ),
-            ("ATTESTATION_KEY", ATTESTATION_KEY.to_owned()),
+            ("PASS_KEYS", "pass-key-for-tests-0123456789abcdef"),
+            ("EDGE_KEY", "edge-key-for-tests-0123456789abcdef"),
+            ("IDENTITY_KEY", "identity-key-for-tests-0123456789ab"),
+            ("ATTESTATION_KEY", ATTESTATION_KEY),
         ]
         .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
         let environment = Environment { settings, ..found };
         let opens_at = environment.clock.now() + SignedDuration::from_mins(10);

@@ -19,8 +19,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::environments::Pool;
 use crate::fifo::Message;
-use crate::intrinsics::REGION;
 use crate::queue::{self, Queue};
+use crate::template::REGION;
 
 /// How long one poll waits for a message.
 const WAIT: Duration = Duration::from_secs(20);

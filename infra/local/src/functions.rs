@@ -22,8 +22,11 @@ pub(crate) trait Instance: Send + Sync {
     ) -> BoxFuture<'a, anyhow::Result<Vec<u8>>>;
 }
 
+/// An execution environment that is being made.
+type Started = BoxFuture<'static, anyhow::Result<Box<dyn Instance>>>;
+
 /// Makes an execution environment.
-pub(crate) type Start = fn(Environment) -> BoxFuture<'static, anyhow::Result<Box<dyn Instance>>>;
+pub(crate) type Start = fn(Environment) -> Started;
 
 /// How the function in a binary is started; none if there is no such binary.
 pub(crate) fn start_of(binary: &str) -> Option<Start> {
@@ -41,16 +44,21 @@ pub(crate) fn start_of(binary: &str) -> Option<Start> {
     })
 }
 
-struct Http<F>(F);
-
-fn http<F: HttpFunction>(
-    environment: Environment,
-) -> BoxFuture<'static, anyhow::Result<Box<dyn Instance>>> {
-    Box::pin(async move {
-        let function = F::start(&environment).await?;
-        Ok(Box::new(Http(function)) as Box<dyn Instance>)
-    })
+fn started<I: Instance + 'static>(
+    start: impl Future<Output = anyhow::Result<I>> + Send + 'static,
+) -> Started {
+    Box::pin(async { Ok(Box::new(start.await?) as Box<dyn Instance>) })
 }
+
+fn http<F: HttpFunction>(environment: Environment) -> Started {
+    started(async move { F::start(&environment).await.map(Http) })
+}
+
+fn event<F: EventFunction>(environment: Environment) -> Started {
+    started(async move { F::start(&environment).await.map(Event) })
+}
+
+struct Http<F>(F);
 
 impl<F: HttpFunction> Instance for Http<F> {
     fn handle<'a>(
@@ -89,15 +97,6 @@ fn payload(response: Response<Body>) -> ApiGatewayV2httpResponse {
 }
 
 struct Event<F>(F);
-
-fn event<F: EventFunction>(
-    environment: Environment,
-) -> BoxFuture<'static, anyhow::Result<Box<dyn Instance>>> {
-    Box::pin(async move {
-        let function = F::start(&environment).await?;
-        Ok(Box::new(Event(function)) as Box<dyn Instance>)
-    })
-}
 
 impl<F: EventFunction> Instance for Event<F> {
     fn handle<'a>(

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
 use crate::authorizer::Session;
-use crate::intrinsics::ACCOUNT;
+use crate::template::ACCOUNT;
 
 /// What the gateway found out about a request.
 pub(crate) struct Routed<'a> {

@@ -12,6 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use runtime::Clock;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -56,12 +57,15 @@ struct AttestationRequest {
 }
 
 impl Identity {
-    /// Makes a key pair. `base_url` is where this provider is reached.
+    /// Makes a key pair. `base_url` is where this provider is reached; the
+    /// first attestation key, if there are several, signs.
     pub(crate) fn new(
         base_url: &str,
         audience: &str,
-        attestation_key: &str,
+        attestation_key: &SecretString,
     ) -> anyhow::Result<Self> {
+        let keys = attestation_key.expose_secret();
+        let first = keys.split(',').next().unwrap_or_default().trim();
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(|_| anyhow!("no key pair"))?;
         let public = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public_key());
         Ok(Self {
@@ -70,7 +74,7 @@ impl Identity {
             modulus: public.n,
             exponent: public.e,
             pair,
-            attestation: EncodingKey::from_secret(attestation_key.as_bytes())?,
+            attestation: EncodingKey::from_secret(first.as_bytes())?,
             clock: Clock::system(),
         })
     }

@@ -17,7 +17,6 @@ mod functions;
 mod gateway;
 mod http_event;
 mod identity;
-mod intrinsics;
 mod options;
 mod queue;
 mod reply;

@@ -40,6 +40,9 @@ struct Up {
     /// Value of a parameter of the template, as Name=value; may be repeated.
     #[arg(long = "parameter", value_parser = pair)]
     parameters: Vec<(String, String)>,
+    /// Value of a secret of the template, as Name=value; may be repeated.
+    #[arg(long = "secret", value_parser = pair)]
+    secrets: Vec<(String, String)>,
     /// Redis or Valkey program, if not the first one on the path.
     #[arg(long)]
     gate_program: Option<String>,
@@ -84,6 +87,11 @@ async fn run(up: Up) -> anyhow::Result<()> {
         port: up.port,
         template: up.template,
         parameters: up.parameters.into_iter().collect(),
+        secrets: up
+            .secrets
+            .into_iter()
+            .map(|(name, value)| (name, value.into()))
+            .collect(),
         gate_program: up.gate_program,
         primaries: up.primaries,
         replicas: up.replicas,

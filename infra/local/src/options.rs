@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use secrecy::SecretString;
 
 /// Choices with sensible defaults: `Options::default()` is a whole system on
 /// free ports.
@@ -20,6 +21,9 @@ pub struct Options {
     /// Values of the template's parameters. They win over those that the
     /// runner makes.
     pub parameters: BTreeMap<String, String>,
+    /// Values of the template's secrets, by logical id. They win over those
+    /// that the runner makes.
+    pub secrets: BTreeMap<String, SecretString>,
     /// Variables of single functions. They win over the template's.
     pub settings: BTreeMap<String, BTreeMap<String, String>>,
     /// How much the clocks of single functions are ahead.
@@ -53,6 +57,7 @@ impl Default for Options {
             port: 0,
             template: None,
             parameters: BTreeMap::new(),
+            secrets: BTreeMap::new(),
             settings: BTreeMap::new(),
             skew: BTreeMap::new(),
             gate_program: None,

@@ -10,8 +10,7 @@ use runtime::Clock;
 use tokio::sync::Notify;
 
 use crate::fifo::{Faults, Fifo, Message, NewMessage, ReceiptError, Rules};
-use crate::intrinsics::{ACCOUNT, REGION};
-use crate::template;
+use crate::template::{self, ACCOUNT, REGION};
 
 /// One queue. Messages are inspected and sent by tests; functions use its URL.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 use uuid::Uuid;
 
 use crate::environments::Pool;
-use crate::intrinsics::{ACCOUNT, REGION};
+use crate::template::{ACCOUNT, REGION};
 
 /// Fires until told to stop; `overlap` runs at the same time at most.
 pub(crate) async fn run(

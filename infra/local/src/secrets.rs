@@ -1,74 +1,82 @@
-//! Keys and secrets that a deployment would be given, made at start.
+//! Values of the template's secrets, made at start.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, anyhow};
-use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use anyhow::{anyhow, ensure};
 use aws_lc_rs::rand;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde_json::json;
+use secrecy::SecretString;
 
-/// Values for the template's secret parameters, fresh each time.
-pub(crate) fn generate() -> anyhow::Result<BTreeMap<String, String>> {
-    let mut secrets = BTreeMap::new();
-    secrets.insert("PassKeys".to_owned(), pass_keys()?);
-    for name in ["EdgeKey", "IdentityKey", "AttestationKey", "WebhookSecrets"] {
-        secrets.insert(name.to_owned(), random()?);
+use crate::template::Secret;
+
+/// A value for each secret, by logical id: the given one, else a fresh one.
+///
+/// # Errors
+/// One is given that the template does not have, or there are no random bytes.
+pub(crate) fn make(
+    secrets: &[Secret],
+    given: &BTreeMap<String, SecretString>,
+) -> anyhow::Result<BTreeMap<String, SecretString>> {
+    for id in given.keys() {
+        ensure!(
+            secrets.iter().any(|secret| secret.id == *id),
+            "the template has no secret {id}"
+        );
     }
-    Ok(secrets)
+    secrets
+        .iter()
+        .map(|secret| match given.get(&secret.id) {
+            Some(value) => Ok((secret.id.clone(), value.clone())),
+            None => Ok((secret.id.clone(), random(secret)?)),
+        })
+        .collect()
 }
 
-/// 32 random bytes as text.
-fn random() -> anyhow::Result<String> {
-    let mut bytes = [0; 32];
-    rand::fill(&mut bytes).map_err(|_| anyhow!("no random bytes"))?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
-}
-
-/// One ES256 key pair, in the shape that the template describes.
-fn pass_keys() -> anyhow::Result<String> {
-    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)
-        .map_err(|_| anyhow!("no key pair"))?;
-    let private = pair.to_pkcs8v1().map_err(|_| anyhow!("no private key"))?;
-    let public: PublicKeyX509Der<'_> = pair.public_key().as_der().context("no public key")?;
-    let keys = json!([{
-        "kid": "local-1",
-        "private": pem("PRIVATE KEY", private.as_ref()),
-        "public": pem("PUBLIC KEY", public.as_ref()),
-    }]);
-    Ok(keys.to_string())
-}
-
-fn pem(label: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    for line in text.as_bytes().chunks(64) {
-        pem.extend(line.iter().map(|byte| char::from(*byte)));
-        pem.push('\n');
+fn random(secret: &Secret) -> anyhow::Result<SecretString> {
+    let characters: Vec<char> = ('!'..='~')
+        .filter(|one| secret.punctuation || one.is_ascii_alphanumeric())
+        .collect();
+    // The bytes beyond would make the first characters likelier.
+    let fair = 256 - 256 % characters.len();
+    let mut text = String::with_capacity(secret.length);
+    while text.len() < secret.length {
+        let mut byte = [0];
+        rand::fill(&mut byte).map_err(|_| anyhow!("there are no random bytes"))?;
+        let number = usize::from(byte[0]);
+        if number < fair {
+            text.push(characters[number % characters.len()]);
+        }
     }
-    pem.push_str(&format!("-----END {label}-----\n"));
-    pem
+    Ok(text.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
-    use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
-    use serde_json::Value;
+
+    fn secret(id: &str, length: usize, punctuation: bool) -> Secret {
+        Secret {
+            id: id.to_owned(),
+            length,
+            punctuation,
+        }
+    }
 
     #[test]
-    fn the_pass_keys_sign_and_verify() {
-        let secrets = generate().unwrap();
-        let keys: Value = serde_json::from_str(&secrets["PassKeys"]).unwrap();
-        let bytes = |name: &str| keys[0][name].as_str().unwrap().as_bytes().to_vec();
-        let private = EncodingKey::from_ec_pem(&bytes("private")).unwrap();
-        let public = DecodingKey::from_ec_pem(&bytes("public")).unwrap();
-        let claims = json!({"exp": 4_000_000_000_u64});
-        let token = encode(&Header::new(Algorithm::ES256), &claims, &private).unwrap();
-        let read = decode::<Value>(&token, &public, &Validation::new(Algorithm::ES256)).unwrap();
-        assert_eq!(read.claims, claims);
-        assert_ne!(secrets["EdgeKey"], generate().unwrap()["EdgeKey"]);
+    fn secrets_are_made_as_they_are_wanted_unless_they_are_given() {
+        let wanted = [secret("A", 64, false), secret("B", 2_000, true)];
+        let made = make(&wanted, &BTreeMap::new()).unwrap();
+        let (a, b) = (made["A"].expose_secret(), made["B"].expose_secret());
+        assert_eq!(a.len(), 64);
+        assert!(a.chars().all(|one| one.is_ascii_alphanumeric()));
+        assert_eq!(b.len(), 2_000);
+        assert!(b.chars().any(|one| one.is_ascii_punctuation()));
+        let given = |id: &str| BTreeMap::from([(id.to_owned(), "known".into())]);
+        let again = make(&wanted, &given("A")).unwrap();
+        assert_eq!(again["A"].expose_secret(), "known");
+        assert_ne!(again["B"].expose_secret(), b);
+        let error = make(&wanted, &given("C")).unwrap_err().to_string();
+        assert!(error.contains("no secret C") && !error.contains("known"));
     }
 }

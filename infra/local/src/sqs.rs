@@ -15,8 +15,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::fifo::{NewMessage, ReceiptError};
-use crate::intrinsics::ACCOUNT;
 use crate::queue::{self, Queue};
+use crate::template::ACCOUNT;
 
 /// SQS's limit of a message, and of a batch.
 const MESSAGE_MAX: usize = 1024 * 1024;

@@ -10,6 +10,7 @@ use anyhow::{Context, bail, ensure};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use jiff::SignedDuration;
 use runtime::{Clock, Environment, Settings};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use testing::gate_servers::{GateServers, Plan};
 use tokio::net::TcpListener;
@@ -23,14 +24,16 @@ use crate::environments::{InvokeError, Pool};
 use crate::event_source::EventSource;
 use crate::gateway::{self, Gateway};
 use crate::identity::Identity;
-use crate::intrinsics::{ACCOUNT, REGION};
 use crate::queue::Queue;
 use crate::routes::Routes;
-use crate::template::{Function, Template, Values};
+use crate::template::{ACCOUNT, Function, REGION, Template, Values};
 use crate::{Options, functions, schedule, secrets, sqs};
 
 /// The scope of a merchant's token.
 const ADMIN_SCOPE: &str = "sales.admin";
+/// The secret that the store, which is the runner here, signs attestations
+/// with.
+const ATTESTATION_KEY: &str = "AttestationKey";
 /// How long calls that are under way may take to end at a stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
@@ -39,7 +42,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 pub struct System {
     base_url: String,
     sqs_url: String,
-    parameters: BTreeMap<String, String>,
+    /// Values of the template's secrets, by logical id.
+    secrets: BTreeMap<String, SecretString>,
     template: Template,
     identity: Arc<Identity>,
     aws: SdkConfig,
@@ -77,34 +81,38 @@ impl System {
             primaries: options.primaries,
             replicas: options.replicas,
             node_timeout: options.node_timeout,
+            secure: false,
         };
         let gate = tokio::task::spawn_blocking(move || GateServers::start(&plan)).await??;
         let gate_url = gate.url();
 
-        let mut parameters = secrets::generate()?;
         let made = [
             (
                 "SessionIssuer",
                 format!("{base_url}{}", crate::identity::PREFIX),
             ),
-            ("GateUrl", gate_url.clone()),
             ("GateAcks", options.replicas.min(1).to_string()),
         ];
-        parameters.extend(made.map(|(name, value)| (name.to_owned(), value)));
+        let mut parameters: BTreeMap<_, _> =
+            made.map(|(name, value)| (name.to_owned(), value)).into();
         parameters.extend(options.parameters.clone());
         let values = Values {
-            parameters: parameters.clone(),
+            parameters,
             queue_url: sqs_url.clone(),
+            stacks: stacks(&gate_url),
         };
-        let template = Template::parse(&text, &values)
-            .with_context(|| format!("{} can't be run", path.display()))?;
+        let cause = || format!("{} can't be run", path.display());
+        let template = Template::parse(&text, &values).with_context(cause)?;
+        let secrets = secrets::make(&template.secrets, &options.secrets).with_context(cause)?;
 
         let audience = template.authorizer.as_ref();
         let audience = audience.and_then(|authorizer| authorizer.audience.first());
         let identity = Arc::new(Identity::new(
             &base_url,
             audience.map_or("", String::as_str),
-            &parameters["AttestationKey"],
+            secrets
+                .get(ATTESTATION_KEY)
+                .with_context(|| format!("the template has no secret {ATTESTATION_KEY}"))?,
         )?);
         if let Some(authorizer) = &template.authorizer {
             ensure!(
@@ -130,7 +138,7 @@ impl System {
             database_url: database.url().to_owned(),
             base_url,
             sqs_url,
-            parameters,
+            secrets,
             template,
             identity,
             aws,
@@ -175,6 +183,10 @@ impl System {
     /// What a function finds around it.
     fn environment(&self, function: &Function, options: &Options) -> Environment {
         let mut variables = function.variables.clone();
+        for (setting, secret) in &function.secrets {
+            let value = || self.secrets[secret].expose_secret().to_owned();
+            variables.entry(setting.clone()).or_insert_with(value);
+        }
         let own = [
             ("AWS_ENDPOINT_URL_DYNAMODB", self.database_url.as_str()),
             ("AWS_ENDPOINT_URL_SQS", self.sqs_url.as_str()),
@@ -298,12 +310,6 @@ impl System {
         &self.template
     }
 
-    /// The value of a template's parameter that the runner or the options
-    /// gave, such as `AttestationKey`.
-    pub fn setting(&self, name: &str) -> Option<&str> {
-        self.parameters.get(name).map(String::as_str)
-    }
-
     /// What a function finds around it, for tests and tools that use the
     /// shared libraries as a function does: its variables and clock.
     ///
@@ -404,7 +410,7 @@ impl Drop for System {
 
 impl std::fmt::Debug for System {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Parameters are secrets.
+        // The secrets are not for anyone to read.
         f.debug_struct("System")
             .field("base_url", &self.base_url)
             .finish_non_exhaustive()
@@ -416,6 +422,18 @@ fn of<'a, T>(choices: &'a BTreeMap<String, T>, function: &Function) -> Option<&'
     choices
         .get(&function.id)
         .or_else(|| choices.get(&function.binary))
+}
+
+/// What stands in for the nested stacks: a cluster without a password, and no
+/// network at all.
+fn stacks(gate_url: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+    let gates = [("Url", gate_url), ("PasswordSecret", "")];
+    let gates = gates.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    [
+        ("Gates".to_owned(), gates.into()),
+        ("Network".to_owned(), BTreeMap::new()),
+    ]
+    .into()
 }
 
 /// The workspace's own template.
@@ -444,6 +462,7 @@ pub fn read_template(path: &Path) -> anyhow::Result<Template> {
             .map(|name| (name.to_owned(), name.to_owned()))
             .collect(),
         queue_url: "http://127.0.0.1".to_owned(),
+        stacks: stacks("redis://127.0.0.1"),
     };
     Template::parse(&text, &values)
 }

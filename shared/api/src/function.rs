@@ -30,7 +30,7 @@ pub trait HttpFunction: Sized + Send + Sync + 'static {
 /// # Errors
 /// The function could not start.
 pub async fn serve<F: HttpFunction>() -> Result<(), lambda_http::Error> {
-    let environment = Environment::load().await;
+    let environment = Environment::load().await?;
     runtime::init_telemetry(&environment.settings);
     let function = Arc::new(F::start(&environment).await?);
     lambda_http::run(service_fn(move |request: Request| {

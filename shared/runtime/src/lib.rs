@@ -1,20 +1,23 @@
-//! What every function finds around it: its settings, the clock, the AWS
-//! configuration, the log; and how a function that is fed events is run.
+//! What every function finds around it: its settings and secrets, the clock,
+//! the AWS configuration, the log; and how a function that is fed events is
+//! run.
 
 mod clock;
 mod function;
+mod secrets;
 mod settings;
 mod telemetry;
 
 pub use clock::Clock;
 pub use function::{EventFunction, Invocation, serve};
-pub use settings::{MissingSetting, Settings};
+pub use secrets::SecretUnavailable;
+pub use settings::{MissingSetting, REFERENCE, Settings};
 pub use telemetry::init as init_telemetry;
 
 /// The surroundings of one execution environment.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// The function's variables.
+    /// The function's variables, and secrets.
     pub settings: Settings,
     /// Region, credentials and HTTP client for AWS calls.
     pub aws: aws_config::SdkConfig,
@@ -23,12 +26,19 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// As Lambda set it up: variables of the process, the default AWS chain.
-    pub async fn load() -> Self {
-        Self {
-            settings: Settings::from_process(),
-            aws: aws_config::load_from_env().await,
+    /// As Lambda set it up: variables of the process and the secrets that they
+    /// name, the default AWS chain.
+    ///
+    /// # Errors
+    /// A secret can't be read: Lambda then reports a failed start.
+    pub async fn load() -> Result<Self, SecretUnavailable> {
+        let aws = aws_config::load_from_env().await;
+        let mut settings = Settings::from_process();
+        secrets::fetch(&mut settings, &aws).await?;
+        Ok(Self {
+            settings,
+            aws,
             clock: Clock::system(),
-        }
+        })
     }
 }

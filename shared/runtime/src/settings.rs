@@ -1,9 +1,14 @@
-//! Settings: a function's variables, read once, with errors that name them.
+//! Settings: a function's variables and secrets, read once, with errors that
+//! name them.
 
 use std::collections::HashMap;
 use std::str::FromStr;
 
 use secrecy::SecretString;
+
+/// The variable `X` with this behind its name holds the ARN or the name of the
+/// secret whose value is the setting `X`.
+pub const REFERENCE: &str = "_SECRET";
 
 /// A variable that a function needs is not set, or not what it must be.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +52,17 @@ impl Settings {
         self.require(name).map(SecretString::from)
     }
 
+    /// What is given by reference only: the name of each such setting, and the
+    /// secret that holds its value. One that is given directly too is not
+    /// among them.
+    pub(crate) fn references(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.keys().filter_map(|variable| {
+            let name = variable.strip_suffix(REFERENCE)?;
+            let secret = self.get(variable)?;
+            (!name.is_empty() && self.get(name).is_none()).then_some((name, secret))
+        })
+    }
+
     /// A variable of another type, or its default.
     ///
     /// # Errors
@@ -69,6 +85,12 @@ fn wrong(name: &str, problem: &str) -> MissingSetting {
 impl FromIterator<(String, String)> for Settings {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
         Self(variables.into_iter().collect())
+    }
+}
+
+impl Extend<(String, String)> for Settings {
+    fn extend<I: IntoIterator<Item = (String, String)>>(&mut self, variables: I) {
+        self.0.extend(variables);
     }
 }
 

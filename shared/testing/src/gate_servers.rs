@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use redis::Connection;
+use redis::{Client, Connection, TlsCertificates};
 use uuid::Uuid;
 
 /// Programs that will do, best first.
@@ -35,6 +35,9 @@ pub struct Plan {
     pub replicas: usize,
     /// After how long without an answer a node counts as failed.
     pub node_timeout: Duration,
+    /// TLS on every port, and a password, as the cluster of a deployment has
+    /// them.
+    pub secure: bool,
 }
 
 /// A running cluster. It ends when this is dropped, or when this process ends
@@ -45,6 +48,7 @@ pub struct GateServers {
     node_timeout: Duration,
     directory: PathBuf,
     primaries: usize,
+    secured: Option<Secured>,
     /// Primaries first, then replicas: replica `i` is of primary
     /// `i mod primaries` to begin with.
     nodes: Vec<Node>,
@@ -54,7 +58,73 @@ pub struct GateServers {
 struct Node {
     port: u16,
     bus_port: u16,
+    client: Client,
     server: Mutex<Option<Server>>,
+}
+
+/// What a cluster with TLS and a password has: one certificate for all nodes,
+/// which is its own authority.
+struct Secured {
+    certificate: String,
+    key: String,
+    password: String,
+}
+
+/// The certificate's file in the directory of each node.
+const CERTIFICATE: &str = "certificate.pem";
+/// The file of its key.
+const CERTIFICATE_KEY: &str = "key.pem";
+
+impl Secured {
+    fn new() -> anyhow::Result<Self> {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        Ok(Self {
+            certificate: made.cert.pem(),
+            key: made.signing_key.serialize_pem(),
+            password: Uuid::new_v4().simple().to_string(),
+        })
+    }
+
+    /// What a server is started with, in a directory of its own.
+    fn arguments(&self, directory: &Path) -> anyhow::Result<[&str; 18]> {
+        std::fs::write(directory.join(CERTIFICATE), &self.certificate)?;
+        std::fs::write(directory.join(CERTIFICATE_KEY), &self.key)?;
+        Ok([
+            "--tls-cert-file",
+            CERTIFICATE,
+            "--tls-key-file",
+            CERTIFICATE_KEY,
+            "--tls-ca-cert-file",
+            CERTIFICATE,
+            "--tls-auth-clients",
+            "no",
+            "--tls-cluster",
+            "yes",
+            "--tls-replication",
+            "yes",
+            "--requirepass",
+            &self.password,
+            "--masterauth",
+            &self.password,
+            "--port",
+            "0",
+        ])
+    }
+
+    fn client(&self, port: u16) -> anyhow::Result<Client> {
+        let url = format!("rediss://:{}@127.0.0.1:{port}", self.password);
+        let certificates = TlsCertificates {
+            client_tls: None,
+            root_cert: Some(self.certificate.clone().into_bytes()),
+        };
+        Ok(Client::build_with_tls(url, certificates)?)
+    }
+}
+
+impl std::fmt::Debug for Secured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secured").finish_non_exhaustive()
+    }
 }
 
 /// One server process, and a shell that waits for this process to end, then
@@ -101,6 +171,7 @@ impl GateServers {
             node_timeout: plan.node_timeout,
             directory,
             primaries: plan.primaries,
+            secured: plan.secure.then(Secured::new).transpose()?,
             nodes: Vec::new(),
         };
         let count = plan.primaries * (1 + plan.replicas);
@@ -109,9 +180,14 @@ impl GateServers {
             .map(|_| TcpListener::bind("127.0.0.1:0"))
             .collect::<Result<_, _>>()?;
         for pair in free.chunks(2) {
+            let port = pair[0].local_addr()?.port();
             servers.nodes.push(Node {
-                port: pair[0].local_addr()?.port(),
+                port,
                 bus_port: pair[1].local_addr()?.port(),
+                client: match &servers.secured {
+                    Some(secured) => secured.client(port)?,
+                    None => Client::open(format!("redis://127.0.0.1:{port}"))?,
+                },
                 server: Mutex::new(None),
             });
         }
@@ -190,14 +266,35 @@ impl GateServers {
         Ok(())
     }
 
-    /// Seeds for a cluster client, separated by commas.
+    /// Seeds for a cluster client, separated by commas; without the password.
     pub fn url(&self) -> String {
+        let scheme = match self.secured {
+            Some(_) => "rediss",
+            None => "redis",
+        };
         let seeds: Vec<String> = self
             .nodes
             .iter()
-            .map(|node| format!("redis://127.0.0.1:{}", node.port))
+            .map(|node| format!("{scheme}://127.0.0.1:{}", node.port))
             .collect();
         seeds.join(",")
+    }
+
+    /// The password, if there is one.
+    pub fn password(&self) -> Option<&str> {
+        let secured = self.secured.as_ref()?;
+        Some(&secured.password)
+    }
+
+    /// The file of the certificate that clients must trust, if there is TLS.
+    pub fn certificate(&self) -> Option<PathBuf> {
+        self.secured.as_ref()?;
+        let node = self.nodes.first()?;
+        Some(self.directory_of(node).join(CERTIFICATE))
+    }
+
+    fn directory_of(&self, node: &Node) -> PathBuf {
+        self.directory.join(node.port.to_string())
     }
 
     /// The nodes' ports: first those that began as primaries.
@@ -225,7 +322,7 @@ impl GateServers {
     /// The server does not start, or there is no such node.
     pub fn restart(&self, index: usize) -> anyhow::Result<()> {
         let node = self.nodes.get(index).context("there is no such node")?;
-        let directory = self.directory.join(node.port.to_string());
+        let directory = self.directory_of(node);
         std::fs::create_dir_all(&directory)?;
         let mut server = node.lock();
         drop(server.take());
@@ -267,9 +364,16 @@ impl GateServers {
 
     fn spawn(&self, node: &Node, directory: &Path) -> anyhow::Result<Server> {
         let log = std::fs::File::create(directory.join("log"))?;
-        let mut process = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        let port = node.port.to_string();
+        match &self.secured {
+            Some(secured) => command
+                .args(secured.arguments(directory)?)
+                .args(["--tls-port", &port]),
+            None => command.args(["--port", &port]),
+        };
+        let mut process = command
             .current_dir(directory)
-            .args(["--port", &node.port.to_string()])
             .args(["--cluster-port", &node.bus_port.to_string()])
             .args(["--bind", "127.0.0.1"])
             .args(["--cluster-enabled", "yes"])
@@ -325,9 +429,8 @@ impl Node {
 
     /// Connects as soon as the server answers.
     fn connect(&self, end: Instant) -> anyhow::Result<Connection> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
         loop {
-            let error = match client.get_connection() {
+            let error = match self.client.get_connection() {
                 Ok(connection) => return Ok(connection),
                 Err(error) => error,
             };
@@ -393,6 +496,7 @@ mod tests {
             primaries: 1,
             replicas: 1,
             node_timeout: Duration::from_secs(5),
+            secure: false,
         }
     }
 

@@ -19,11 +19,24 @@ use crate::{GateServers, with_variables};
 /// # Panics
 /// If no server program is installed, or it does not start.
 pub fn start() -> GateServers {
+    started(false)
+}
+
+/// The same with TLS and a password.
+///
+/// # Panics
+/// If no server program is installed, or it does not start.
+pub fn start_secure() -> GateServers {
+    started(true)
+}
+
+fn started(secure: bool) -> GateServers {
     GateServers::start(&Plan {
         program: None,
         primaries: 1,
         replicas: 1,
         node_timeout: Duration::from_secs(15),
+        secure,
     })
     .expect("a cluster")
 }

@@ -1,5 +1,9 @@
 //! The attestation: what the store has verified about a shopper, signed with
 //! a key that it shares with us (HS256, `ATTESTATION_KEY`).
+//!
+//! The variable may hold several keys, separated by commas, and one that
+//! verifies is enough: to rotate, add the new key, let the store sign with it
+//! once every function has started anew, then drop the old one.
 
 use domain::identity::IdentityKind;
 use domain::{SaleId, ShopperId};
@@ -13,20 +17,21 @@ use crate::{Invalid, jws, mac, time};
 
 const TYP: &str = "attestation+jwt";
 
-/// The key that the store signs with.
+/// The keys that the store may sign with.
 #[derive(Debug, Clone)]
-pub struct AttestationKey(DecodingKey);
+pub struct AttestationKey(Vec<DecodingKey>);
 
 impl AttestationKey {
     /// Reads `ATTESTATION_KEY`.
     ///
     /// # Errors
-    /// It is missing or short.
+    /// It is missing, or a key of it is short.
     pub fn load(settings: &Settings) -> anyhow::Result<Self> {
-        let key = mac::setting(settings, "ATTESTATION_KEY")?;
-        Ok(Self(DecodingKey::from_secret(
-            key.expose_secret().as_bytes(),
-        )?))
+        let keys = mac::list(settings, "ATTESTATION_KEY")?;
+        let keys = keys
+            .iter()
+            .map(|key| DecodingKey::from_secret(key.expose_secret().as_bytes()));
+        Ok(Self(keys.collect::<Result<_, _>>()?))
     }
 }
 
@@ -64,7 +69,10 @@ impl Attestation {
         shopper: &ShopperId,
         now: Timestamp,
     ) -> Result<Self, Invalid> {
-        let claims: Claims = jws::open(token, TYP, Algorithm::HS256, &key.0)?;
+        let mut keys = key.0.iter();
+        let claims: Claims = keys
+            .find_map(|key| jws::open(token, TYP, Algorithm::HS256, key).ok())
+            .ok_or(Invalid)?;
         let valid = claims.aud == *sale
             && claims.sub == *shopper
             && time::is_within(claims.nbf.unwrap_or(i64::MIN), claims.exp, now);

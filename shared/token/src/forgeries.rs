@@ -2,8 +2,11 @@
 //! starts from a token that is, so that what it changes is what is refused.
 
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{self, KeySize};
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256,
+};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use domain::draw::Ticket;
@@ -28,60 +31,40 @@ fn closes() -> Timestamp {
     Timestamp::from_second(CLOSES_S).unwrap()
 }
 
-fn pem(label: &str, der: &[u8]) -> String {
-    let body = STANDARD.encode(der);
-    format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n")
-}
-
-/// A key pair of `PASS_KEYS`.
-struct Pair {
-    kid: &'static str,
-    private: String,
-    public: String,
-    public_der: Vec<u8>,
-}
-
-impl Pair {
-    fn new(kid: &'static str) -> Self {
-        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
-        let public: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
-        Self {
-            kid,
-            private: pem("PRIVATE KEY", pair.to_pkcs8v1().unwrap().as_ref()),
-            public: pem("PUBLIC KEY", public.as_ref()),
-            public_der: public.as_ref().to_vec(),
-        }
-    }
-
-    fn full(&self) -> Value {
-        json!({"kid": self.kid, "private": self.private, "public": self.public})
-    }
-
-    fn public_only(&self) -> Value {
-        json!({"kid": self.kid, "public": self.public})
-    }
-
-    fn encoding(&self) -> EncodingKey {
-        EncodingKey::from_ec_pem(self.private.as_bytes()).unwrap()
-    }
-}
-
-fn settings(pass_keys: &Value) -> Settings {
-    [
-        ("PASS_KEYS", pass_keys.to_string()),
-        ("EDGE_KEY", "edge-key-for-tests-0123456789abcdef".to_owned()),
-        ("ATTESTATION_KEY", ATTESTATION_KEY.to_owned()),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect()
-}
-
+/// The secret of the key that signs, and the key's name.
+const PASS_KEY: &str = "pass-key-for-tests-0123456789abcdef";
+const KID: &str = "knjZTpQF7LyPKcKg";
+/// Those of the key that comes after it.
+const NEXT_KEY: &str = "the-next-key-for-tests-0123456789ab";
+const NEXT_KID: &str = "L9rWlkaMjNH7nSUv";
 const ATTESTATION_KEY: &str = "attestation-key-for-tests-0123456789";
+
+fn settings(pass_keys: &str) -> Settings {
+    let edge_key = "edge-key-for-tests-0123456789abcdef";
+    variables(&[
+        ("PASS_KEYS", pass_keys),
+        ("EDGE_KEY", edge_key),
+        ("ATTESTATION_KEY", ATTESTATION_KEY),
+    ])
+}
+
+fn variables(given: &[(&str, &str)]) -> Settings {
+    given
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+/// A signer's public key as a certificate would hold it.
+fn public_der(signer: &Signer) -> Vec<u8> {
+    let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+    let pair = EcdsaKeyPair::from_pkcs8(algorithm, signer.private().as_bytes()).unwrap();
+    let public: PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
+    public.as_ref().to_vec()
+}
 
 /// One sale's issuer, its keys and a shopper.
 struct World {
-    pair: Pair,
     keys: Keys,
     signer: Signer,
     edge: EdgeKey,
@@ -92,8 +75,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let pair = Pair::new("k-1");
-        let settings = settings(&json!([pair.full()]));
+        let settings = settings(PASS_KEY);
         Self {
             keys: Keys::load(&settings).unwrap(),
             signer: Signer::load(&settings).unwrap(),
@@ -101,7 +83,6 @@ impl World {
             sale: "phone".parse().unwrap(),
             shopper: "u_42".parse().unwrap(),
             pass_id: "0123456789abcdef0123456789abcdef".parse().unwrap(),
-            pair,
         }
     }
 
@@ -151,10 +132,7 @@ impl World {
 
     /// A pass with this header and these claims, signed with our own key.
     fn signed(&self, header: &Value, claims: &Value) -> String {
-        let message = format!("{}.{}", encoded(header), encoded(claims));
-        let signature =
-            jsonwebtoken::crypto::sign(message.as_bytes(), &self.pair.encoding(), Algorithm::ES256);
-        format!("{message}.{}", signature.unwrap())
+        signed_by(&self.signer, header, &encoded(claims))
     }
 
     /// A good pass in which one claim is another, signed with our own key.
@@ -179,8 +157,16 @@ impl World {
     }
 }
 
+/// A token of this header and these encoded claims, with a good signature.
+fn signed_by(signer: &Signer, header: &Value, claims: &str) -> String {
+    let message = format!("{}.{claims}", encoded(header));
+    let signature =
+        jsonwebtoken::crypto::sign(message.as_bytes(), signer.private(), Algorithm::ES256);
+    format!("{message}.{}", signature.unwrap())
+}
+
 fn header() -> Value {
-    json!({"alg": "ES256", "typ": "pass+jwt", "kid": "k-1"})
+    json!({"alg": "ES256", "typ": "pass+jwt", "kid": KID})
 }
 
 fn encoded(value: &Value) -> String {
@@ -264,7 +250,7 @@ fn a_token_does_not_choose_its_algorithm() {
     for alg in [
         "none", "None", "nOnE", "NONE", "", "ES384", "EdDSA", "PS256",
     ] {
-        let header = json!({"alg": alg, "typ": "pass+jwt", "kid": "k-1"});
+        let header = json!({"alg": alg, "typ": "pass+jwt", "kid": KID});
         let message = format!("{}.{}", encoded(&header), encoded(&claims));
         let signature = world.pass().rsplit_once('.').unwrap().1.to_owned();
         for token in [
@@ -285,12 +271,15 @@ fn the_public_key_is_not_a_secret() {
     let claims = world.claims();
     let jwks = world.keys.jwks();
     let (set, key) = (json!(jwks), json!(jwks.keys[0]));
+    let der = public_der(&world.signer);
+    let body = STANDARD.encode(&der);
+    let pem = format!("-----BEGIN PUBLIC KEY-----\n{body}\n-----END PUBLIC KEY-----\n");
     for secret in [
-        world.pair.public.as_bytes(),
-        world.pair.public.trim().as_bytes(),
-        &world.pair.public_der,
+        pem.as_bytes(),
+        pem.trim().as_bytes(),
+        &der,
         // The point alone.
-        &world.pair.public_der[world.pair.public_der.len() - 65..],
+        &der[der.len() - 65..],
         // With members in order of their names, and as they are served.
         set.to_string().as_bytes(),
         key.to_string().as_bytes(),
@@ -298,7 +287,7 @@ fn the_public_key_is_not_a_secret() {
         serde_json::to_string(&jwks.keys[0]).unwrap().as_bytes(),
         &[0; 32],
     ] {
-        let token = with_secret("pass+jwt", Some("k-1"), &claims, secret);
+        let token = with_secret("pass+jwt", Some(KID), &claims, secret);
         assert_eq!(world.check(&token), Err(Invalid));
     }
 }
@@ -307,42 +296,44 @@ fn the_public_key_is_not_a_secret() {
 fn another_kind_of_key_is_refused() {
     let world = World::new();
     let pair = rsa::KeyPair::generate(KeySize::Rsa2048).unwrap();
-    let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&pair).unwrap();
-    let private = EncodingKey::from_rsa_pem(pem("PRIVATE KEY", der.as_ref()).as_bytes()).unwrap();
-    let mut header = Header::new(Algorithm::RS256);
-    header.typ = Some("pass+jwt".to_owned());
-    header.kid = Some("k-1".to_owned());
-    let token = jsonwebtoken::encode(&header, &world.claims(), &private).unwrap();
+    let header = json!({"alg": "RS256", "typ": "pass+jwt", "kid": KID});
+    let message = format!("{}.{}", encoded(&header), encoded(&world.claims()));
+    let mut signature = vec![0; pair.public_modulus_len()];
+    pair.sign(
+        &RSA_PKCS1_SHA256,
+        &SystemRandom::new(),
+        message.as_bytes(),
+        &mut signature,
+    )
+    .unwrap();
+    let token = format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature));
     assert_eq!(world.check(&token), Err(Invalid));
 
     let mut header = Header::new(Algorithm::ES256);
     header.typ = Some("pass+jwt".to_owned());
-    header.kid = Some("k-1".to_owned());
-    let stranger = Pair::new("k-1").encoding();
-    let token = jsonwebtoken::encode(&header, &world.claims(), &stranger).unwrap();
+    header.kid = Some(KID.to_owned());
+    let stranger = Signer::load(&settings(NEXT_KEY)).unwrap();
+    let token = jsonwebtoken::encode(&header, &world.claims(), stranger.private()).unwrap();
     assert_eq!(world.check(&token), Err(Invalid));
 }
 
 #[test]
 fn a_key_that_comes_with_the_token_is_not_used() {
     let world = World::new();
-    let own = Pair::new("k-1");
-    let settings = settings(&json!([own.full()]));
-    let jwk =
-        serde_json::to_value(Keys::load(&settings).unwrap().jwks()).unwrap()["keys"][0].clone();
+    let settings = settings(NEXT_KEY);
+    let own = Signer::load(&settings).unwrap();
+    let mut jwk = json!(Keys::load(&settings).unwrap().jwks().keys[0]);
+    jwk["kid"] = KID.into();
     let sets = "https://keys.example/jwks.json";
     for (member, value) in [
         ("jwk", jwk),
         ("jku", json!(sets)),
         ("x5u", json!(sets)),
-        ("x5c", json!([STANDARD.encode(&own.public_der)])),
+        ("x5c", json!([STANDARD.encode(public_der(&own))])),
     ] {
         let mut header = header();
         header[member] = value.clone();
-        let message = format!("{}.{}", encoded(&header), encoded(&world.claims()));
-        let signature =
-            jsonwebtoken::crypto::sign(message.as_bytes(), &own.encoding(), Algorithm::ES256);
-        let token = format!("{message}.{}", signature.unwrap());
+        let token = signed_by(&own, &header, &encoded(&world.claims()));
         assert_eq!(world.check(&token), Err(Invalid), "{member}");
         // It is ignored, not even read: with our own signature it does no harm.
         assert!(
@@ -401,17 +392,17 @@ fn a_key_id_is_only_compared() {
     let world = World::new();
     for kid in [
         json!(null),
-        json!("k-2"),
+        json!(NEXT_KID),
         json!(""),
         json!("../../dev/null"),
-        json!("k-1\0"),
-        json!("k-1\r\n"),
-        json!("'k-1'"),
-        json!("k-1?x=1"),
-        json!("K-1"),
+        json!(format!("{KID}\0")),
+        json!(format!("{KID}\r\n")),
+        json!(format!("'{KID}'")),
+        json!(format!("{KID}?x=1")),
+        json!(KID.to_lowercase()),
         json!("x".repeat(10_000)),
-        json!(["k-1"]),
-        json!({"kid": "k-1"}),
+        json!([KID]),
+        json!({"kid": KID}),
         json!(1),
     ] {
         let token = world.with_header("kid", kid.clone());
@@ -443,7 +434,7 @@ fn a_token_is_for_one_purpose() {
         world.check_entry(&world.signed(&header(), &entry)),
         Err(Invalid)
     );
-    let as_entry = json!({"alg": "ES256", "typ": "entry+jwt", "kid": "k-1"});
+    let as_entry = json!({"alg": "ES256", "typ": "entry+jwt", "kid": KID});
     assert!(world.check_entry(&world.signed(&as_entry, &entry)).is_ok());
     // A session of the store: another issuer.
     let token = world.with_claim("iss", json!("https://store.example"));
@@ -502,10 +493,7 @@ fn a_claim_that_is_given_twice_is_refused() {
         .claims()
         .to_string()
         .replace("\"aud\":\"phone\"", "\"aud\":\"phone-2\",\"aud\":\"phone\"");
-    let message = format!("{}.{}", encoded(&header()), URL_SAFE_NO_PAD.encode(claims));
-    let signature =
-        jsonwebtoken::crypto::sign(message.as_bytes(), &world.pair.encoding(), Algorithm::ES256);
-    let token = format!("{message}.{}", signature.unwrap());
+    let token = signed_by(&world.signer, &header(), &URL_SAFE_NO_PAD.encode(claims));
     assert_eq!(world.check(&token), Err(Invalid));
 }
 
@@ -563,10 +551,12 @@ fn a_token_has_its_time_without_leeway() {
 #[test]
 fn keys_are_rotated() {
     let world = World::new();
-    let new = Pair::new("k-2");
-    let load = |keys: Value| {
-        let settings = settings(&keys);
-        (Keys::load(&settings).unwrap(), Signer::load(&settings))
+    let load = |keys: &str| {
+        let settings = settings(keys);
+        (
+            Keys::load(&settings).unwrap(),
+            Signer::load(&settings).unwrap(),
+        )
     };
     let accepts = |keys: &Keys, pass: &str| {
         keys.pass_of(Some(pass), &world.sale, &world.shopper, at(0))
@@ -575,88 +565,95 @@ fn keys_are_rotated() {
     let old_pass = world.pass();
 
     // Announced: everyone verifies the new key, the old one still signs.
-    let (keys, signer) = load(json!([world.pair.full(), new.full()]));
-    assert_eq!(part(&world.pass_by(&signer.unwrap()), 0)["kid"], "k-1");
-    assert!(accepts(&keys, &old_pass));
+    let (announced, signer) = load(&format!("{PASS_KEY},{NEXT_KEY}"));
+    assert_eq!(part(&world.pass_by(&signer), 0)["kid"], KID);
+    assert!(accepts(&announced, &old_pass));
 
     // Turned over: the old one only verifies.
-    let (keys, signer) = load(json!([new.full(), world.pair.public_only()]));
-    let new_pass = world.pass_by(&signer.unwrap());
-    assert_eq!(part(&new_pass, 0)["kid"], "k-2");
+    let (keys, signer) = load(&format!("{NEXT_KEY}, {PASS_KEY}\n"));
+    let new_pass = world.pass_by(&signer);
+    assert_eq!(part(&new_pass, 0)["kid"], NEXT_KID);
     assert!(accepts(&keys, &old_pass));
     assert!(accepts(&keys, &new_pass));
     let jwks = serde_json::to_value(keys.jwks()).unwrap();
     assert_eq!(jwks["keys"].as_array().unwrap().len(), 2);
+    // Who has not read the change yet is not surprised, unless the new key was
+    // not announced.
+    assert!(accepts(&announced, &new_pass));
+    assert!(!accepts(&world.keys, &new_pass));
 
     // Retired.
-    let (keys, _) = load(json!([new.full()]));
+    let (keys, _) = load(NEXT_KEY);
     assert!(!accepts(&keys, &old_pass));
     assert!(accepts(&keys, &new_pass));
-
-    // Who only verifies can't sign.
-    let (keys, signer) = load(json!([new.public_only()]));
-    assert!(accepts(&keys, &new_pass));
-    assert!(signer.is_err());
 }
 
 #[test]
 fn the_published_keys_are_public() {
     let world = World::new();
     let jwks = serde_json::to_value(world.keys.jwks()).unwrap();
-    let key = &jwks["keys"][0];
     // The last 64 bytes of the key are its coordinates.
-    let (x, y) = world.pair.public_der[world.pair.public_der.len() - 64..].split_at(32);
+    let der = public_der(&world.signer);
+    let (x, y) = der[der.len() - 64..].split_at(32);
     assert_eq!(
-        *key,
-        json!({
-            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "k-1",
+        jwks,
+        json!({"keys": [{
+            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": KID,
             "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
-        })
+        }]})
     );
 }
 
 #[test]
 fn odd_key_settings_are_refused_without_showing_them() {
-    let (pair, other) = (Pair::new("k-1"), Pair::new("k-2"));
-    let crossed = json!({"kid": "k-1", "private": other.private, "public": pair.public});
+    let short = &PASS_KEY[..31];
     for keys in [
-        json!([]),
-        json!({}),
-        json!(pair.private),
-        json!([pair.private]),
-        json!([{"kid": pair.private, "public": pair.public}]),
-        json!([{"kid": "../k", "public": pair.public}]),
-        json!([{"kid": "k-1", "public": pair.private}]),
-        json!([{"kid": "k-1", "private": pair.public, "public": pair.public}]),
-        json!([{"kid": "k-1", "secret": pair.private, "public": pair.public}]),
-        json!([pair.full(), pair.full()]),
-        json!([crossed]),
+        String::new(),
+        ",".to_owned(),
+        short.to_owned(),
+        format!("{short} "),
+        format!("{PASS_KEY},"),
+        format!(",{PASS_KEY}"),
+        format!("{PASS_KEY},,{NEXT_KEY}"),
+        format!("{PASS_KEY},{short}"),
+        format!("{PASS_KEY},{PASS_KEY}"),
+        format!("{PASS_KEY}, {PASS_KEY}"),
     ] {
-        let error = match Signer::load(&settings(&keys)) {
-            Ok(_) => panic!("{keys}"),
-            Err(error) => format!("{error:?}"),
-        };
-        assert!(!error.contains("MIG"), "{error}");
+        let settings = settings(&keys);
+        for error in [Signer::load(&settings).err(), Keys::load(&settings).err()] {
+            let error = format!("{:?}", error.unwrap_or_else(|| panic!("{keys}")));
+            assert!(error.contains("PASS_KEYS"), "{error}");
+            assert!(!error.contains("for-tests"), "{error}");
+        }
     }
     assert!(Keys::load(&Settings::default()).is_err());
+    for keys in [short, &format!("{ATTESTATION_KEY},"), ","] {
+        let settings = variables(&[("ATTESTATION_KEY", keys)]);
+        let error = format!("{:?}", AttestationKey::load(&settings).unwrap_err());
+        assert!(error.contains("ATTESTATION_KEY"), "{error}");
+        assert!(!error.contains("for-tests"), "{error}");
+    }
 }
 
 #[test]
 fn debug_shows_no_key() {
     let world = World::new();
-    let settings = settings(&json!([world.pair.full()]));
     let shown = format!(
         "{:?} {:?} {:?} {:?}",
         world.keys,
         world.signer,
         world.edge,
-        AttestationKey::load(&settings).unwrap()
+        AttestationKey::load(&settings(PASS_KEY)).unwrap()
     );
-    assert!(shown.contains("k-1"));
+    assert!(shown.contains(KID));
     assert!(!shown.contains("for-tests"), "{shown}");
-    assert!(!shown.contains("MIG"), "{shown}");
-    let bytes = format!("{:?}", ATTESTATION_KEY.as_bytes());
-    assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
+    for secret in [
+        world.signer.private().as_bytes(),
+        ATTESTATION_KEY.as_bytes(),
+    ] {
+        let bytes = format!("{secret:?}");
+        assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
+    }
 }
 
 /// An attestation that is good unless `change` makes it otherwise.
@@ -674,7 +671,7 @@ fn attestations_are_checked_as_strictly() {
     use domain::identity::IdentityKind;
 
     let world = World::new();
-    let key = AttestationKey::load(&settings(&json!([]))).unwrap();
+    let key = AttestationKey::load(&settings(PASS_KEY)).unwrap();
     let read =
         |token: &str, ms| Attestation::verify(&key, token, &world.sale, &world.shopper, at(ms));
     let signed = |typ, claims: &Value| with_secret(typ, None, claims, ATTESTATION_KEY.as_bytes());
@@ -723,4 +720,27 @@ fn attestations_are_checked_as_strictly() {
     let token = format!("{}.{}.", encoded(&none), encoded(&attested(|_| {})));
     assert!(read(&token, 0).is_err());
     assert!(read(&world.pass(), 0).is_err());
+}
+
+#[test]
+fn each_attestation_key_verifies() {
+    let world = World::new();
+    let keys = format!("{NEXT_KEY},{ATTESTATION_KEY}");
+    let key = AttestationKey::load(&variables(&[("ATTESTATION_KEY", &keys)])).unwrap();
+    for (secret, accepted) in [
+        (NEXT_KEY, true),
+        (ATTESTATION_KEY, true),
+        (PASS_KEY, false),
+        // The list itself is no key.
+        (&keys, false),
+    ] {
+        let token = with_secret(
+            "attestation+jwt",
+            None,
+            &attested(|_| {}),
+            secret.as_bytes(),
+        );
+        let read = Attestation::verify(&key, &token, &world.sale, &world.shopper, at(0));
+        assert_eq!(read.is_ok(), accepted, "{secret}");
+    }
 }

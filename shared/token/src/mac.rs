@@ -1,21 +1,27 @@
-//! Keys of HMAC-SHA256.
+//! Secrets as settings hold them, and keys of HMAC-SHA256.
 
 use anyhow::ensure;
 use aws_lc_rs::hmac::{self, HMAC_SHA256, Key, Tag};
 use runtime::Settings;
 use secrecy::{ExposeSecret, SecretString};
 
-/// The shortest key: as many bytes as the digest has (RFC 2104, section 3).
-const KEY_BYTES_MIN: usize = 32;
+/// The shortest secret: as many bytes as the digest has (RFC 2104, section 3).
+const SECRET_BYTES_MIN: usize = 32;
 
-/// Reads a key from a setting; its bytes are those of the text.
-pub(crate) fn setting(settings: &Settings, name: &str) -> anyhow::Result<SecretString> {
-    let key = settings.secret(name)?;
+/// Reads secrets that are separated by commas, as they are while one is
+/// rotated; the bytes of each are those of its text.
+pub(crate) fn list(settings: &Settings, name: &str) -> anyhow::Result<Vec<SecretString>> {
+    let list = settings.secret(name)?;
+    let secrets: Vec<&str> = list.expose_secret().split(',').map(str::trim).collect();
     ensure!(
-        key.expose_secret().len() >= KEY_BYTES_MIN,
-        "the variable {name} is shorter than {KEY_BYTES_MIN} bytes"
+        secrets.iter().all(|secret| is_long(secret)),
+        "the variable {name} holds a secret that is shorter than {SECRET_BYTES_MIN} bytes"
     );
-    Ok(key)
+    Ok(secrets.into_iter().map(SecretString::from).collect())
+}
+
+fn is_long(secret: &str) -> bool {
+    secret.len() >= SECRET_BYTES_MIN
 }
 
 /// A key that makes codes. `Debug` names the algorithm only.
@@ -24,7 +30,11 @@ pub(crate) struct MacKey(Key);
 
 impl MacKey {
     pub(crate) fn load(settings: &Settings, name: &str) -> anyhow::Result<Self> {
-        let key = setting(settings, name)?;
+        let key = settings.secret(name)?;
+        ensure!(
+            is_long(key.expose_secret()),
+            "the variable {name} is shorter than {SECRET_BYTES_MIN} bytes"
+        );
         Ok(Self(Key::new(HMAC_SHA256, key.expose_secret().as_bytes())))
     }
 

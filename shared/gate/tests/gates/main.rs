@@ -10,5 +10,6 @@ mod ids;
 mod marks;
 mod race;
 mod release;
+mod secure;
 mod shop;
 mod upkeep;

@@ -59,7 +59,10 @@ impl Shop {
     }
 
     pub(crate) async fn on(servers: &GateServers, capacities: &[u32]) -> Self {
-        let environment = gates::environment(servers);
+        Self::of(gates::environment(servers), capacities).await
+    }
+
+    pub(crate) async fn of(environment: Environment, capacities: &[u32]) -> Self {
         let gate = Gate::connect(&environment).unwrap();
         let sale = gates::unique_sale();
         let gates = gates::load(&gate, &sale, capacities).await;
