@@ -47,7 +47,7 @@ pub(crate) fn start_of(binary: &str) -> Option<Start> {
 fn started<I: Instance + 'static>(
     start: impl Future<Output = anyhow::Result<I>> + Send + 'static,
 ) -> Started {
-    Box::pin(async { Ok(Box::new(start.await?) as Box<dyn Instance>) })
+    Box::pin(async move { Ok(Box::new(start.await?) as Box<dyn Instance>) })
 }
 
 fn http<F: HttpFunction>(environment: Environment) -> Started {

@@ -26,6 +26,7 @@ fn function(url: &str, password: Option<&str>, trusted: Option<PathBuf>) -> Outp
     command
         .args(["--exact", "secure::as_a_function_does", "--ignored"])
         .env_clear()
+        .env("AWS_REGION", "eu-west-1")
         .env("GATE_URL", url)
         .env("GATE_ACK_WAIT_MS", "1000");
     if let Some(password) = password {
