@@ -19,7 +19,7 @@ impl AdminFunction {
             .gates(&sale.id)
             .await?
             .ok_or_else(|| Problem::new(Code::Frozen))?;
-        let begun = self.ledger.begin_resize(&sale.id).await?;
+        let begun = self.ledger.begin_resize(&sale.id, self.clock.now()).await?;
         let resize = begun.ok_or_else(Problem::not_found)?;
         let capacities = self.capacities(sale, &gates).await?;
         let before = capacities.iter().sum::<u32>();
