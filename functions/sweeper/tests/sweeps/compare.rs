@@ -93,8 +93,7 @@ async fn a_deadline_that_the_gate_has_lost_is_found_in_the_ledger() {
 }
 
 /// A gate with one unit too many, and the claim of it still on its way when
-/// gate and ledger are compared: the counter goes below zero, and from then on
-/// nobody can read it.
+/// gate and ledger are compared: nobody could read a counter below zero.
 #[tokio::test]
 async fn a_counter_is_never_lowered_below_zero() {
     let world = World::open(&[1]).await;

@@ -200,9 +200,8 @@ async fn what_was_given_back_or_paid_loses_its_deadline() {
     assert!(!again.await.unwrap());
 }
 
-/// A shopper with two claims (limit 2) in one bucket lets both lapse. One
-/// release transaction names the customer's LIMIT row twice, which DynamoDB
-/// refuses as invalid: the bucket is never swept again.
+/// A shopper with two claims (limit 2) in one bucket lets both lapse: one
+/// transaction may not name the customer's row twice.
 #[tokio::test]
 async fn two_holds_of_one_customer_that_lapse_together_come_back() {
     let world = World::new(
