@@ -15,6 +15,10 @@ if gap == 0 then
   return 'AGREES'
 end
 if gap > 0 then
+  -- Units that are claimed already are the cap's to refuse: a counter below
+  -- zero is one that nobody can read.
+  gap = math.min(gap, tonumber(left))
+  if gap == 0 then return 'MOVED' end
   redis.call('HINCRBY', KEYS[1], 'left', -gap)
   redis.call('HDEL', KEYS[1], 'gap', 'gap_since')
   return 'LOWERED'

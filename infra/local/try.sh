@@ -3,14 +3,15 @@ API=${API:-http://127.0.0.1:8080}
 token() { curl -sf "$API/_dev/token" -d "$1" | jq -r .access_token; }
 call() { curl -s -H "authorization: Bearer $1" -H 'content-type: application/json' "${@:2}"; }
 
-# A merchant, a shopper, and a sale of two phones that opens in three seconds.
+# A merchant, a shopper, and a sale of two phones that opens in three to four
+# seconds: `date` cuts a second's fraction off.
 MERCHANT=$(token '{"sub": "merchant", "scope": "sales.admin"}')
 ADA=$(token '{"sub": "ada"}')
 SALE=phone-$(date +%s%N)
 call "$MERCHANT" "$API/v1/admin/sales" -d '{
   "sale_id": "'"$SALE"'", "sku": "PHONE-1", "name": "Phone", "units": 2,
   "price": {"amount": 999900, "currency": "INR"},
-  "opens_at": "'"$(date -u -d '+3 seconds' +%FT%TZ)"'",
+  "opens_at": "'"$(date -u -d '+4 seconds' +%FT%TZ)"'",
   "mode": "draw", "draw_window_ms": 2000, "pay_window_s": 60, "claim_spread_s": 0}' | jq .
 call "$MERCHANT" "$API/v1/admin/sales/$SALE/preflight" | jq .
 

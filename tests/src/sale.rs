@@ -180,7 +180,11 @@ impl<'a> OnSale<'a> {
         let (gate, ledger, id) = (self.shop.gate(), self.shop.ledger(), self.sale_id());
         let taken = gate.take(&self.tag(from).await, units).await.unwrap();
         assert_eq!(taken, units);
-        let resize = ledger.begin_resize(&id).await.unwrap().unwrap();
+        let resize = ledger
+            .begin_resize(&id, runtime::Clock::system().now())
+            .await
+            .unwrap()
+            .unwrap();
         for (bucket, change) in [(from, -i64::from(units)), (to, i64::from(units))] {
             let bucket = BucketId(bucket);
             let row = ledger.bucket(&id, bucket).await.unwrap().unwrap();

@@ -19,18 +19,27 @@ impl AdminFunction {
             .gates(&sale.id)
             .await?
             .ok_or_else(|| Problem::new(Code::Frozen))?;
-        let begun = self.ledger.begin_resize(&sale.id).await?;
+        let begun = self.ledger.begin_resize(&sale.id, self.clock.now()).await?;
         let resize = begun.ok_or_else(Problem::not_found)?;
         let capacities = self.capacities(sale, &gates).await?;
         let before = capacities.iter().sum::<u32>();
-        if units < before {
+        let moved = if units < before {
             self.shrink(&resize, &gates, &capacities, before - units)
-                .await?;
-        } else if units > before {
+                .await
+        } else {
             self.grow(&resize, &gates, &capacities, units - before)
-                .await?;
+                .await
+        };
+        match moved {
+            Ok(()) => Ok(self.ledger.end_resize(resize, units).await?),
+            Err(refused) => {
+                if matches!(refused.code, Code::UnitsInUse | Code::InvalidField) {
+                    // Nothing was moved.
+                    self.ledger.end_resize(resize, sale.config.units).await?;
+                }
+                Err(refused)
+            }
         }
-        Ok(self.ledger.end_resize(resize, units).await?)
     }
 
     /// What each bucket has, in their order.

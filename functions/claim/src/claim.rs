@@ -30,7 +30,10 @@ impl ClaimFunction {
         fields.finish().map_err(Problem::fields)?;
         let quantity = quantity.unwrap_or(1) as u32;
 
+        // Not loaded: a change before the opening stopped half-way, and the
+        // gates may still be those of the sale as it was.
         let addresses = self.sales.gates(&sale.id).await?;
+        let addresses = addresses.filter(|_| sale.loaded);
         let addresses = addresses.ok_or_else(|| Problem::new(Code::Frozen))?;
         let gates = self.gates.prepare(&self.gate, &sale.id, &addresses);
         let rate_per_s = match sale.config.mode {

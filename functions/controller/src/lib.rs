@@ -9,7 +9,6 @@ mod look;
 
 use std::time::Duration;
 
-use domain::sale::SaleState;
 use domain::{Sale, SaleId, admission};
 use futures::future::join_all;
 use gate::Gate;
@@ -28,6 +27,10 @@ const INTERVAL_OPENING: Duration = Duration::from_millis(250);
 
 /// A sale is watched from so long before its opening.
 const NEAR: SignedDuration = SignedDuration::from_secs(120);
+
+/// A claim that was let in when the sale ended has its hold after at most this:
+/// an old copy of the sale (a second), then the claim function's time-out.
+const UNDER_WAY_MAX: SignedDuration = SignedDuration::from_secs(10);
 
 /// Longest look at one sale; shorter than [`MARGIN`].
 const LOOK_MAX: Duration = Duration::from_secs(3);
@@ -110,7 +113,9 @@ impl ControllerFunction {
         if next != sale {
             self.publish(&sale, &next, now).await?;
         }
-        let settled = next.state == SaleState::Ended && seen.complete && seen.due == 0;
+        // A claim that was let in just before the end has shown itself by then.
+        let quiet = sale.ended_at.is_some_and(|at| now - at > UNDER_WAY_MAX);
+        let settled = quiet && seen.complete && seen.due == 0;
         if settled && self.ledger.close_sale(&sale).await? {
             tracing::info!(sale = %id, "the sale is over and settled");
             return Ok(None);

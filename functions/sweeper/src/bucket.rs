@@ -52,14 +52,19 @@ impl SweeperFunction {
         let now = self.clock.now();
         let mut over = Vec::new();
         for order in orders {
-            let order = match self.decide(order, now).await? {
+            let order = match self.decide(at, order, now).await? {
                 Some(order) => order,
                 // It may still be paid: the unit stays held.
                 None => continue,
             };
-            match order.deadline() {
+            match order.deadline().map(|deadline| at.extended(deadline)) {
                 Some(deadline) if deadline > now => {
-                    // Paying, or given more time: the deadline is moved, not dropped.
+                    // Paying, or given more time: the deadline is moved, not
+                    // dropped. The operator may have given it while the order
+                    // was being written.
+                    if let Some(floor) = at.floor.filter(|floor| order.pay_by < *floor) {
+                        self.ledger.extend(&order, floor).await.map_err(words)?;
+                    }
                     let moved = self
                         .gate
                         .defer(&at.address.tag, &order.claim, deadline)
@@ -96,8 +101,15 @@ impl SweeperFunction {
     /// The order as it stands once the provider was asked, if it has to be:
     /// an intent whose time is over is closed, and a success that came before
     /// that wins. `None` if the provider does not answer.
-    async fn decide(&self, order: Order, now: Timestamp) -> Result<Option<Order>, Failure> {
-        let over = order.deadline().is_some_and(|deadline| deadline <= now);
+    async fn decide(
+        &self,
+        at: &Watched,
+        order: Order,
+        now: Timestamp,
+    ) -> Result<Option<Order>, Failure> {
+        let over = order
+            .deadline()
+            .is_some_and(|deadline| at.extended(deadline) <= now);
         if order.status != OrderStatus::Paying || !over {
             return Ok(Some(order));
         }
@@ -150,9 +162,24 @@ impl SweeperFunction {
                 .await
                 .map_err(words);
         };
+        if self.has_time(at, &hold).await? {
+            return Ok(());
+        }
         let stands = self.tombstone(&hold).await?;
         tracing::warn!(%claim, "a claim without an order was voided at its deadline");
         self.follow(at, &stands).await
+    }
+
+    /// Whether the operator gave a hold more time whose order is not written:
+    /// its deadline is moved then.
+    async fn has_time(&self, at: &Watched, hold: &Hold) -> Result<bool, Failure> {
+        let deadline = at.extended(hold.pay_by);
+        let has_time = deadline > self.clock.now();
+        if has_time {
+            let moved = self.gate.defer(&at.address.tag, &hold.claim, deadline);
+            moved.await.map_err(words)?;
+        }
+        Ok(has_time)
     }
 
     /// A mark of a claim that is in another bucket and has no order: the claim
@@ -162,6 +189,9 @@ impl SweeperFunction {
         let Some(hold) = self.gate.hold(tag, claim).await.map_err(words)? else {
             return self.gate.settle(tag, claim).await.map_err(words);
         };
+        if self.has_time(at, &hold).await? {
+            return Ok(());
+        }
         let stands = self.tombstone(&hold).await?;
         if stands.status != OrderStatus::Voided {
             return self.end_mark(at, &stands).await;

@@ -43,16 +43,33 @@ impl SweeperFunction {
             .await
             .map_err(words)?;
         self.settle_marks(at, &holds).await?;
+        // Ended in the ledger for a while, and the gate did not follow: who
+        // ended it stopped in between.
+        let ended = whole.orders.iter().filter(|order| {
+            order.deadline().is_none()
+                && order.changed_at < before
+                && holds.iter().any(|hold| hold.claim == order.claim)
+        });
+        let ended: Vec<Order> = ended.cloned().collect();
+        if !ended.is_empty() {
+            return self.end_holds(at, ended).await;
+        }
         let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected(&whole, &holds);
         let overdue: Vec<Order> = whole
             .orders
             .into_iter()
-            .filter(|order| order.deadline().is_some_and(|deadline| deadline < before))
+            .filter(|order| {
+                let deadline = order.deadline();
+                deadline.is_some_and(|deadline| at.extended(deadline) < before)
+            })
             .collect();
         if !overdue.is_empty() {
             tracing::warn!(sale = %at.sale, bucket = %at.bucket, overdue = overdue.len(),
                 "holds are overdue in the ledger");
             return self.end_holds(at, overdue).await;
+        }
+        if gap < 0 && at.resizing {
+            return Ok(());
         }
         let now = self.clock.now();
         match self

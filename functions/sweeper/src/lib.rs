@@ -15,7 +15,7 @@ use std::time::Duration;
 use domain::slot::GateAddress;
 use domain::{BucketId, SaleId};
 use gate::Gate;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
 use payment::Cashier;
 use runtime::{Clock, Environment, EventFunction, Invocation};
@@ -46,6 +46,18 @@ struct Watched {
     sale: SaleId,
     bucket: BucketId,
     address: GateAddress,
+    /// No hold ends before this: an operator extended the pay window.
+    floor: Option<Timestamp>,
+    /// Its units are being changed: what the gate gave up, the ledger gives up
+    /// in a moment.
+    resizing: bool,
+}
+
+impl Watched {
+    /// When a hold with this deadline ends.
+    fn extended(&self, deadline: Timestamp) -> Timestamp {
+        self.floor.map_or(deadline, |floor| deadline.max(floor))
+    }
 }
 
 impl EventFunction for SweeperFunction {

@@ -10,6 +10,9 @@ use crate::{SweeperFunction, Watched};
 /// A sale is watched from so long before its opening.
 const NEAR: SignedDuration = SignedDuration::from_secs(120);
 
+/// No change of units lasts longer: the admin function's time-out.
+const RESIZE_MAX: SignedDuration = SignedDuration::from_secs(30);
+
 /// Buckets swept at the same time.
 const CONCURRENCY: usize = 16;
 
@@ -41,21 +44,20 @@ impl SweeperFunction {
         let now = self.clock.now();
         let mut watched = Vec::new();
         for id in self.ledger.sales(true).await? {
-            let near = |sale: &Sale| sale.loaded && now >= sale.config.opens_at.at - NEAR;
-            if !self
-                .ledger
-                .sale_recent(&id)
-                .await?
-                .as_ref()
-                .is_some_and(near)
-            {
+            // Loaded or not: where a gate is, a hold may be.
+            let near = |sale: &Sale| now >= sale.config.opens_at.at - NEAR;
+            let Some(sale) = self.ledger.sale(&id).await?.filter(near) else {
                 continue;
-            }
+            };
+            let begun = sale.resized_at.filter(|_| sale.resizing.is_some());
+            let resizing = begun.is_some_and(|at| now - at < RESIZE_MAX);
             let gates = self.ledger.gates(&id).await?.unwrap_or_default();
             watched.extend(gates.iter().map(|(bucket, address)| Watched {
                 sale: id.clone(),
                 bucket,
                 address: address.clone(),
+                floor: sale.pay_by_min,
+                resizing,
             }));
         }
         Ok(watched)

@@ -196,7 +196,8 @@ impl Shopper {
             if answer.is_success() {
                 return answer.read();
             }
-            let not_written = answer.is("order_not_ready");
+            // Until the order is written, nobody knows of it.
+            let not_written = answer.is("not_found");
             match answer.wait(&mut self.rng) {
                 Some(wait) => sleep(wait).await,
                 None if not_written => polling.wait().await,

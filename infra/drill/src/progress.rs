@@ -63,8 +63,15 @@ fn plan(world: &World) -> String {
     };
     format!(
         "Sale {}: {} shoppers, {} units, {how}; opens in {opens_in:.1} s, passes within \
-         {passes_s:.1} s before; {} calls in flight at most; seed {}",
-        world.sale, crowd.shoppers, crowd.units, crowd.connections, crowd.seed
+         {passes_s:.1} s before; {} s to pay, {} s from the waitlist; {} calls in flight at \
+         most; seed {}",
+        world.sale,
+        crowd.shoppers,
+        crowd.units,
+        crowd.pay_window_s(),
+        crowd.waitlist_pay_window_s(),
+        crowd.connections,
+        crowd.seed
     )
 }
 

@@ -41,6 +41,7 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
     }
     if sale.has_ended(now) {
         next.state = SaleState::Ended;
+        next.ended_at = next.ended_at.or(Some(now));
         return next;
     }
     if !sale.has_opened(now) {

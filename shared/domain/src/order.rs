@@ -138,7 +138,9 @@ impl Order {
     pub fn deadline(&self) -> Option<Timestamp> {
         match self.status {
             OrderStatus::PendingPayment => Some(self.pay_by),
-            OrderStatus::Paying => Some(self.pay_until.unwrap_or(self.pay_by)),
+            // The later of the two: the operator may have given more time than
+            // the intent has.
+            OrderStatus::Paying => self.pay_until.max(Some(self.pay_by)),
             _ => None,
         }
     }

@@ -444,9 +444,13 @@ pub struct Sale {
     pub free: u64,
     /// No hold ends before this: an operator extended the pay window.
     pub pay_by_min: Option<Timestamp>,
+    /// When it was found to be over.
+    pub ended_at: Option<Timestamp>,
     /// A change of units that has begun and not ended: the version that began
     /// it.
     pub resizing: Option<u64>,
+    /// When the newest change of units began.
+    pub resized_at: Option<Timestamp>,
 }
 
 impl Sale {
@@ -463,7 +467,9 @@ impl Sale {
             admission: Admission::before(&config),
             config,
             pay_by_min: None,
+            ended_at: None,
             resizing: None,
+            resized_at: None,
         }
     }
 

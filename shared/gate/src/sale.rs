@@ -190,12 +190,14 @@ impl SaleGates {
             match self.buckets[n].claim(&ask).await {
                 Ok(Decision::Empty) => {}
                 Ok(decision) => return Ok(Some(decision)),
-                Err(error) => unknown = Some(error),
+                Err(error @ (Error::Frozen | Error::NotReady)) => unknown = Some(error),
+                // A unit may have been taken and its answer lost: another
+                // bucket would give a second one. The mark leads the same key
+                // there; else both time out.
+                Err(error) => return Err(error),
             }
         }
         if let Some(error) = unknown {
-            // A mark stays: a unit may have been taken by a call whose answer
-            // was lost. The same key finds it; else it times out.
             return Err(error);
         }
         if let (Some(gate), Some(claim)) = (home, marked) {

@@ -251,9 +251,8 @@ impl Gate {
     /// # Errors
     /// No answer, or the bucket is not loaded.
     pub async fn take(&self, tag: &str, units: u32) -> Result<u32, Error> {
-        self.move_units(tag, i64::from(units))
-            .await
-            .map(|taken| taken as u32)
+        let taken = self.move_units(tag, i64::from(units)).await?;
+        u32::try_from(taken).map_err(|_| Error::NotReady)
     }
 
     /// Puts units into a bucket.

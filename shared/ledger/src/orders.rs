@@ -266,27 +266,49 @@ impl Ledger {
             .iter()
             .filter(|order| order.status.may_become(to))
             .collect();
+        let mut released = Vec::new();
         while !left.is_empty() {
-            let writes = release_writes(sale, id, &left, to, now);
-            match self.table.write(&writes).await? {
-                Ok(()) => break,
-                Err(reasons) => {
-                    let before = left.len();
-                    let mut position = 0;
-                    left.retain(|_| {
-                        let changed = reasons[2 * position] != Reason::None;
-                        position += 1;
-                        !changed
-                    });
-                    if left.len() == before {
-                        return Err(Error::Broken(format!(
-                            "bucket {id} of {sale} or a customer holds fewer units than its orders"
-                        )));
-                    }
-                }
+            // A row may stand only once in a transaction.
+            let mut customers = HashSet::new();
+            let (mut batch, later): (Vec<&Order>, Vec<&Order>) = left
+                .into_iter()
+                .partition(|order| customers.insert(&order.shopper));
+            left = later;
+            self.release_batch(sale, id, &mut batch, to, now).await?;
+            released.extend(batch.into_iter().map(|order| order.claim.clone()));
+        }
+        Ok(released)
+    }
+
+    /// Releases orders of different customers; those that changed in the
+    /// meantime are taken out.
+    async fn release_batch(
+        &self,
+        sale: &SaleId,
+        id: BucketId,
+        batch: &mut Vec<&Order>,
+        to: OrderStatus,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        while !batch.is_empty() {
+            let writes = release_writes(sale, id, batch, to, now);
+            let Err(reasons) = self.table.write(&writes).await? else {
+                return Ok(());
+            };
+            let before = batch.len();
+            let mut position = 0;
+            batch.retain(|_| {
+                let changed = reasons[2 * position] != Reason::None;
+                position += 1;
+                !changed
+            });
+            if batch.len() == before {
+                return Err(Error::Broken(format!(
+                    "bucket {id} of {sale} or a customer holds fewer units than its orders"
+                )));
             }
         }
-        Ok(left.into_iter().map(|order| order.claim.clone()).collect())
+        Ok(())
     }
 
     /// Gives a live order more time before paying must have begun.

@@ -6,6 +6,7 @@
 //! is, and the newest computes from capacities that nobody else moves.
 
 use domain::{BucketId, Sale, SaleId};
+use jiff::Timestamp;
 
 use crate::orders::Bucket;
 use crate::{Error, Ledger, Reason, Transaction, key};
@@ -24,9 +25,14 @@ impl Ledger {
     ///
     /// # Errors
     /// No answer.
-    pub async fn begin_resize(&self, sale: &SaleId) -> Result<Option<Resize>, Error> {
+    pub async fn begin_resize(
+        &self,
+        sale: &SaleId,
+        now: Timestamp,
+    ) -> Result<Option<Resize>, Error> {
         let begun = self.change_sale(sale, |sale| {
             sale.resizing = Some(sale.version + 1);
+            sale.resized_at = Some(now);
             Ok::<_, std::convert::Infallible>(())
         });
         Ok(begun.await?.map(|Ok(sale)| Resize {

@@ -37,6 +37,7 @@ struct Listed {
     open: bool,
     /// Refunds that ever came to be owed: who takes the sale out of the list
     /// must have looked at all of them.
+    #[serde(default)]
     refunds: u64,
 }
 

@@ -85,7 +85,7 @@ pub fn with_variables(environment: &Environment, further: &[(&str, &str)]) -> En
 }
 
 /// The SDK's own client, named here so that [`crate::stop`] can wrap it.
-fn http_client() -> SharedHttpClient {
+pub(crate) fn http_client() -> SharedHttpClient {
     Builder::new()
         .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
         .build_https()

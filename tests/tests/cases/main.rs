@@ -11,6 +11,7 @@ mod holds;
 mod idempotency;
 mod input;
 mod limits;
+mod moments;
 mod money;
 mod stock;
 mod template;

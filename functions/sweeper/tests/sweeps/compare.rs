@@ -91,3 +91,18 @@ async fn a_deadline_that_the_gate_has_lost_is_found_in_the_ledger() {
     keep_up(&world, MINUTE * 3).await;
     assert_eq!(world.left(0).await, 10);
 }
+
+/// A gate with one unit too many, and the claim of it still on its way when
+/// gate and ledger are compared: nobody could read a counter below zero.
+#[tokio::test]
+async fn a_counter_is_never_lowered_below_zero() {
+    let world = World::open(&[1]).await;
+    let pay_by = world.now() + MINUTE * 10;
+    world.gate.put(&world.address(0).tag, 1).await.unwrap();
+    let first = world.claim(0, "u", pay_by).await;
+    world.order(&first).await;
+    world.claim(0, "v", pay_by).await; // its message is on its way
+    keep_up(&world, SECOND).await;
+    // Unreadable if it were below zero.
+    assert_eq!(world.left(0).await, 0);
+}

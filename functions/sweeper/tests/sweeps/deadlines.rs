@@ -2,12 +2,12 @@
 //! sweep was stopped.
 
 use domain::order::VoidReason;
-use domain::{BucketId, OrderStatus};
+use domain::{BucketId, ClaimId, Order, OrderStatus};
 use gate::{Ask, Decision, Release};
 use ledger::orders::Outcome;
 use testing::World;
 
-use crate::{MINUTE, SECOND, sweep, sweeper};
+use crate::{MINUTE, SECOND, keep_up, sweep, sweeper};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_holds_end_once_under_three_sweepers() {
@@ -198,4 +198,91 @@ async fn what_was_given_back_or_paid_loses_its_deadline() {
     let tag = &world.address(0).tag;
     let again = world.gate.release(tag, &given_back.claim, Release::Lapsed);
     assert!(!again.await.unwrap());
+}
+
+/// A shopper with two claims (limit 2) in one bucket lets both lapse: one
+/// transaction may not name the customer's row twice.
+#[tokio::test]
+async fn two_holds_of_one_customer_that_lapse_together_come_back() {
+    let world = World::new(
+        testing::gates::shared(),
+        &[10],
+        serde_json::json!({"limit_per_customer": 2}),
+    )
+    .await;
+    let pay_by = world.now() + SECOND;
+    for key in ["key-0001", "key-0002"] {
+        let shopper = "u".parse().unwrap();
+        let claim = ClaimId::derive(&world.sale, BucketId(0), &shopper, &key.parse().unwrap());
+        let ask = Ask {
+            shopper: &shopper,
+            claim: &claim,
+            quantity: 1,
+            limit: 2,
+            pay_by,
+            rate_per_s: None,
+        };
+        let Ok(Decision::Claimed(hold)) = world.gate.bucket(world.address(0)).claim(&ask).await
+        else {
+            panic!()
+        };
+        world.order(&hold).await;
+    }
+    // Somebody else's hold in the same bucket, due at the same time.
+    let other = world.claim(0, "v", pay_by).await;
+    world.order(&other).await;
+    sweep(&world, MINUTE).await;
+    keep_up(&world, MINUTE * 2).await;
+    sweep(&world, MINUTE * 3).await;
+    assert_eq!(
+        world.count(0, OrderStatus::Expired).await,
+        3,
+        "holds are stranded"
+    );
+    assert_eq!(world.left(0).await, 10);
+}
+
+/// The operator gives everyone more time while a claim's message is still in
+/// the queue: its hold must not be ended at the old deadline.
+#[tokio::test]
+async fn an_extension_holds_for_a_claim_that_is_on_its_way() {
+    let world = World::open(&[10]).await;
+    let hold = world.claim(0, "u", world.now() + SECOND).await;
+    let floor = world.now() + MINUTE * 10;
+    let changed = world.ledger.change_sale(&world.sale, |sale| {
+        sale.pay_by_min = Some(sale.extended(floor));
+        Ok::<_, std::convert::Infallible>(())
+    });
+    changed.await.unwrap().unwrap().unwrap();
+    sweep(&world, MINUTE).await;
+    assert_eq!(
+        world.find(&hold.claim).await.map(|order| order.status),
+        None
+    );
+}
+
+/// "No hold ends before so many seconds from now": also one that is being
+/// paid, whose intent ends before the floor.
+#[tokio::test]
+async fn an_extension_holds_for_an_order_that_is_being_paid() {
+    let world = World::open(&[10]).await;
+    let hold = world.claim(0, "u", world.now() + SECOND * 10).await;
+    let order = world.order(&hold).await;
+    let until = world.now() + SECOND * 20;
+    let paying: Order = world
+        .ledger
+        .begin_payment(&order, world.now(), until)
+        .await
+        .unwrap()
+        .unwrap();
+    let floor = world.now() + MINUTE * 60;
+    assert!(world.ledger.extend(&paying, floor).await.unwrap());
+    sweep(&world, MINUTE).await;
+    let stands = world.find(&hold.claim).await.unwrap();
+    assert_ne!(
+        stands.status,
+        OrderStatus::Expired,
+        "pay_by is {}",
+        stands.pay_by
+    );
 }

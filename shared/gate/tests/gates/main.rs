@@ -7,6 +7,7 @@ mod claim;
 mod fence;
 mod history;
 mod ids;
+mod lost;
 mod marks;
 mod race;
 mod release;

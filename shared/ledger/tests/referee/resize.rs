@@ -11,7 +11,7 @@ use testing::World;
 const BUCKET: BucketId = BucketId(0);
 
 async fn begin(world: &World) -> Resize {
-    let begun = world.ledger.begin_resize(&world.sale).await;
+    let begun = world.ledger.begin_resize(&world.sale, world.now()).await;
     begun.unwrap().unwrap()
 }
 
