@@ -49,6 +49,7 @@ async fn a_lost_answer_elsewhere_is_no_second_unit() {
         primaries: 3,
         replicas: 0,
         node_timeout: Duration::from_secs(15),
+        secure: false,
     };
     let servers = GateServers::start(&plan).unwrap();
     let shop = spread(&servers, &[0, 1, 1]).await;
