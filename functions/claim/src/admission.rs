@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::{Call, Code, Problem};
 use domain::draw::{Ticket, arrival};
-use domain::{PassId, Sale, SaleId, ShopperId};
+use domain::{PassId, Sale, ShopperId};
 use jiff::Timestamp;
 use token::EntryClaims;
 
@@ -25,10 +25,14 @@ pub(crate) struct Visitor {
 
 impl ClaimFunction {
     /// Lets a shopper through to the gates, or says why not.
-    pub(crate) async fn admit(&self, call: &Call, now: Timestamp) -> Result<Visitor, Problem> {
-        let id: SaleId = call.sale()?;
-        let shopper = call.shopper()?;
-        let sale = self.sales.get(&id).await?.ok_or_else(Problem::not_found)?;
+    pub(crate) async fn admit(
+        &self,
+        call: &Call,
+        sale: Arc<Sale>,
+        shopper: ShopperId,
+        now: Timestamp,
+    ) -> Result<Visitor, Problem> {
+        let id = sale.id.clone();
         if !sale.has_opened(now) {
             return Err(
                 Problem::new(Code::NotOpen).member("opens_at", sale.config.opens_at.to_string())

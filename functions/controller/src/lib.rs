@@ -6,6 +6,7 @@
 //! gates show. The sale's version lets one of any number of controllers write.
 
 mod look;
+mod tell;
 
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub struct ControllerFunction {
     clock: Clock,
     gate: Gate,
     ledger: Ledger,
+    told: tell::Told,
 }
 
 impl EventFunction for ControllerFunction {
@@ -55,6 +57,7 @@ impl EventFunction for ControllerFunction {
             clock: environment.clock,
             gate: Gate::connect(environment)?,
             ledger: Ledger::connect(environment)?,
+            told: tell::Told::default(),
         })
     }
 
@@ -85,10 +88,12 @@ impl ControllerFunction {
                 Ok(Ok(pause)) => pause,
                 Ok(Err(error)) => {
                     tracing::warn!(sale = %id, %error, "a look at a sale failed");
+                    tell::failed(id);
                     Some(INTERVAL)
                 }
                 Err(_) => {
                     tracing::warn!(sale = %id, "a look at a sale took too long");
+                    tell::failed(id);
                     Some(INTERVAL)
                 }
             }
@@ -112,6 +117,11 @@ impl ControllerFunction {
         let next = admission::step(&sale, seen, now);
         if next != sale {
             self.publish(&sale, &next, now).await?;
+        }
+        if seen.complete {
+            self.told.look(&next, seen);
+        } else {
+            tell::failed(id);
         }
         // A claim that was let in just before the end has shown itself by then.
         let quiet = sale.ended_at.is_some_and(|at| now - at > UNDER_WAY_MAX);

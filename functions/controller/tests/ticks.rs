@@ -8,9 +8,9 @@ use domain::Sale;
 use domain::sale::SaleState;
 use gate::Release;
 use jiff::SignedDuration;
-use runtime::EventFunction;
+use runtime::{EventFunction, Metric};
 use serde_json::json;
-use testing::{World, gates};
+use testing::{Metrics, World, gates, metrics_of};
 
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -169,4 +169,76 @@ async fn a_sale_far_ahead_is_not_watched() {
     let early = controller(&world, -MINUTE * 10).await;
     assert_eq!(early.tick().await.unwrap(), None);
     assert_eq!(sale(&world).await.version, 1);
+}
+
+/// What a look some time later tells.
+async fn told(world: &World, later: SignedDuration) -> Metrics {
+    let controller = controller(world, later).await;
+    let (ticked, metrics) = metrics_of(controller.tick()).await;
+    ticked.unwrap();
+    metrics
+}
+
+#[tokio::test]
+async fn a_look_tells_stock_and_admission() {
+    let world = world().await;
+    enter(&world, 0, 50).await;
+    let hold = world.claim(1, "shopper-1", world.now() + MINUTE).await;
+    let metrics = told(&world, MINUTE + SECOND * 4).await;
+    let admission = sale(&world).await.admission;
+    let one = |metric| {
+        let values = metrics.of(metric, &world.sale);
+        assert_eq!(values.len(), 1, "{metric:?}: {values:?}");
+        values[0]
+    };
+    assert_eq!(one(Metric::UnitsFree), 19.0);
+    assert_eq!(one(Metric::Entries), admission.entries as f64);
+    assert!((49.0..=51.0).contains(&one(Metric::Entries)));
+    assert_eq!(one(Metric::AdmissionThreshold), admission.threshold);
+    assert!(admission.threshold > 0.3);
+    assert_eq!(one(Metric::Admitted), admission.admitted as f64);
+    assert_eq!(one(Metric::Admitted), 21.0); // ⌈19 × 1.1⌉
+    assert_eq!(one(Metric::AdmissionRound), 1.0);
+    // The heartbeat, and the nought by which the sweeper's silence is heard.
+    assert_eq!(metrics.overall(Metric::ControllerLook), [1.0]);
+    assert_eq!(one(Metric::ControllerLook), 1.0);
+    assert_eq!(metrics.overall(Metric::SweeperLook), [0.0]);
+    let claim = hold.claim.to_string();
+    metrics.hold_none_of(["shopper-1", &claim, "p0-1"]);
+}
+
+#[tokio::test]
+async fn a_look_that_did_not_see_everything_tells_that_it_failed() {
+    let world = world().await;
+    let stock = format!("{{{}}}:stock", world.address(1).tag);
+    redis::cmd("DEL")
+        .arg(stock)
+        .exec(&mut gates::shared().connect(0).unwrap())
+        .unwrap();
+    let metrics = told(&world, MINUTE + SECOND * 4).await;
+    assert_eq!(metrics.overall(Metric::LooksFailed), [1.0]);
+    assert_eq!(metrics.of(Metric::LooksFailed, &world.sale), [1.0]);
+    assert!(metrics.overall(Metric::ControllerLook).is_empty());
+    assert!(metrics.of(Metric::UnitsFree, &world.sale).is_empty());
+}
+
+#[tokio::test]
+async fn a_sale_that_can_not_be_read_tells_that_the_look_failed() {
+    let world = world().await;
+    let mut damage = ledger::Transaction::new();
+    let row = ledger::key::sale(&world.sale);
+    damage.put(&row, &json!({"state": 7})).unwrap();
+    let table = world.ledger.table();
+    table.write_or_conflict(&damage).await.unwrap();
+    let metrics = told(&world, MINUTE).await;
+    assert_eq!(metrics.overall(Metric::LooksFailed), [1.0]);
+    assert!(metrics.overall(Metric::ControllerLook).is_empty());
+}
+
+#[tokio::test]
+async fn of_a_sale_far_ahead_nothing_is_told() {
+    let world = world().await;
+    let metrics = told(&world, -MINUTE * 10).await;
+    assert!(metrics.overall(Metric::ControllerLook).is_empty());
+    assert!(metrics.overall(Metric::LooksFailed).is_empty());
 }

@@ -9,6 +9,7 @@ use domain::{BucketId, Order, OrderStatus, SaleId};
 use gate::Release;
 use ledger::Error;
 use ledger::orders::Outcome;
+use runtime::{Metric, metrics};
 
 use crate::{OrderFunction, Received};
 
@@ -42,6 +43,12 @@ impl OrderFunction {
             .ledger
             .create_orders(sale, bucket, limit, &orders)
             .await?;
+        let written = outcomes
+            .iter()
+            .filter(|outcome| matches!(outcome, Outcome::Created));
+        metrics::of(sale)
+            .value(Metric::OrdersWritten, written.count() as f64)
+            .write();
         for (order, outcome) in orders.iter().zip(outcomes) {
             match outcome {
                 Outcome::Created => {}
@@ -54,9 +61,15 @@ impl OrderFunction {
 
     /// Takes a yes back, first in the ledger, then at the gate.
     async fn void(&self, order: &Order, reason: VoidReason) -> Result<(), Error> {
-        let stands = self.ledger.void(order, reason, self.clock.now()).await?;
-        if stands.status == OrderStatus::Voided {
+        let now = self.clock.now();
+        let stands = self.ledger.void(order, reason, now).await?;
+        // Not what was voided before: a message may come again.
+        if stands.status == OrderStatus::Voided && stands.changed_at == now {
             tracing::warn!(claim = %order.claim, ?reason, "a claim was voided");
+            metrics::of(order.claim.sale())
+                .word("reason", reason.name())
+                .value(Metric::ClaimsVoided, 1.0)
+                .write();
         }
         self.finish(&stands).await;
         Ok(())

@@ -14,9 +14,10 @@ use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent
 use domain::slot::Gates;
 use domain::{BucketId, SaleId};
 use gate::Gate;
+use jiff::Timestamp;
 use ledger::Ledger;
 use queue::{ClaimCreated, Message, Queue};
-use runtime::{Clock, Environment, EventFunction, Invocation};
+use runtime::{Clock, Environment, EventFunction, Invocation, Metric, metrics};
 
 /// The order function.
 #[derive(Debug)]
@@ -58,6 +59,10 @@ impl EventFunction for OrderFunction {
     ) -> anyhow::Result<SqsBatchResponse> {
         let begun = tokio::time::Instant::now();
         let count = event.records.len();
+        metrics::overall()
+            .value(Metric::BatchSize, count as f64)
+            .values(Metric::MessageAge, ages_ms(&event, self.clock.now()))
+            .write();
         let (groups, unreadable) = sort(event.records);
         let mut failed = self.set_apart(unreadable).await;
         for ((sale, bucket), messages) in groups {
@@ -94,6 +99,16 @@ impl OrderFunction {
         }
         failed
     }
+}
+
+/// How long ago each message was sent, in milliseconds; of those that say so.
+fn ages_ms(event: &SqsEvent, now: Timestamp) -> impl Iterator<Item = f64> {
+    let sent_ms = |record: &SqsMessage| -> Option<i64> {
+        record.attributes.get("SentTimestamp")?.parse().ok()
+    };
+    let sent = event.records.iter().filter_map(sent_ms);
+    // The queue's clock may be ahead of ours.
+    sent.map(move |ms| now.as_millisecond().saturating_sub(ms).max(0) as f64)
 }
 
 /// Messages by bucket.

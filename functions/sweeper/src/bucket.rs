@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ledger::orders::RELEASE_BATCH;
 use payment::IntentEnd;
 
-use crate::{SweeperFunction, Watched};
+use crate::{SweeperFunction, Watched, tell};
 
 /// What ends a look at one bucket: the parts' own errors, in words.
 pub(crate) type Failure = String;
@@ -88,12 +88,35 @@ impl SweeperFunction {
                 .await
                 .map_err(words)?;
             tracing::info!(sale = %at.sale, bucket = %at.bucket, expired = ended.len(), "holds expired");
-            let releases = ended
-                .iter()
-                .map(|claim| self.gate.release(&at.address.tag, claim, Release::Lapsed));
-            for release in join_all(releases).await {
-                release.map_err(words)?;
-            }
+            tell::expired(&at.sale, ended.len());
+            self.release_all(at, batch, &ended).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives back the units of those of these orders that have ended.
+    async fn release_all(
+        &self,
+        at: &Watched,
+        orders: &[Order],
+        ended: &[ClaimId],
+    ) -> Result<(), Failure> {
+        let ended = orders.iter().filter(|order| ended.contains(&order.claim));
+        let releases = ended.map(|order| async {
+            let release = self
+                .gate
+                .release(&at.address.tag, &order.claim, Release::Lapsed);
+            (release.await, order.deadline())
+        });
+        let releases = join_all(releases).await;
+        // Only those that this call freed: another sweeper tells of its own.
+        let freed = releases
+            .iter()
+            .filter(|(freed, _)| matches!(freed, Ok(true)));
+        let deadlines = freed.filter_map(|(_, deadline)| *deadline);
+        tell::released(&at.sale, deadlines, self.clock.now());
+        for (release, _) in releases {
+            release.map_err(words)?;
         }
         Ok(())
     }
@@ -138,10 +161,10 @@ impl SweeperFunction {
             // Written while we looked: its deadline stays, for the next sweep.
             (OrderStatus::PendingPayment | OrderStatus::Paying, _) => return Ok(()),
         };
-        self.gate
-            .release(tag, &order.claim, how)
-            .await
-            .map_err(words)?;
+        let release = self.gate.release(tag, &order.claim, how).await;
+        if release.map_err(words)? {
+            tell::released(&at.sale, lapsed_at(order), self.clock.now());
+        }
         Ok(())
     }
 
@@ -203,10 +226,13 @@ impl SweeperFunction {
             .map_err(words)?
             .unwrap_or_default();
         if let Some(elsewhere) = gates.of(claim.bucket()) {
-            self.gate
+            let release = self
+                .gate
                 .release(&elsewhere.tag, claim, Release::Voided)
-                .await
-                .map_err(words)?;
+                .await;
+            if release.map_err(words)? {
+                tell::released(&at.sale, lapsed_at(&stands), self.clock.now());
+            }
         }
         self.gate
             .release(tag, claim, Release::Forget)
@@ -253,9 +279,23 @@ impl SweeperFunction {
             changed_at: now,
             void_reason: None,
         };
-        self.ledger
-            .void(&order, VoidReason::NoOrder, now)
-            .await
-            .map_err(words)
+        let reason = VoidReason::NoOrder;
+        let stands = self.ledger.void(&order, reason, now).await;
+        let stands = stands.map_err(words)?;
+        // Not what was voided before.
+        if stands.status == OrderStatus::Voided && stands.changed_at == now {
+            tell::voided(hold.claim.sale(), reason.name());
+        }
+        Ok(stands)
+    }
+}
+
+/// When the units of an order that has ended should have been free again;
+/// `None` if no deadline ended it.
+fn lapsed_at(order: &Order) -> Option<Timestamp> {
+    match (order.status, order.void_reason) {
+        (OrderStatus::Expired, _) => Some(order.pay_until.unwrap_or(order.pay_by)),
+        (OrderStatus::Voided, Some(VoidReason::NoOrder)) => Some(order.pay_by),
+        _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Gate against ledger: the ledger is right.
 
 use std::collections::HashMap;
+use std::ops::AddAssign;
 
 use domain::{ClaimId, Order, OrderStatus};
 use gate::Hold;
@@ -14,10 +15,60 @@ use crate::{SweeperFunction, Watched};
 /// A deadline so long past that the gate should have shown it by now.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 
+/// What a comparison found; of several buckets, all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Found {
+    /// Units claimed and not paid, or on their way between gate and ledger.
+    pub(crate) held: u32,
+    /// Units whose payment has begun.
+    pub(crate) paying: u32,
+    /// Units that are paid.
+    pub(crate) paid: u32,
+    /// Units by which gate and ledger differ.
+    pub(crate) gap: u64,
+    /// Counters that were corrected.
+    pub(crate) corrected: u32,
+    /// Buckets without their script.
+    pub(crate) frozen: u32,
+    /// Holds that should have ended.
+    pub(crate) overdue: usize,
+    /// Refunds that are not confirmed.
+    pub(crate) refunds: usize,
+}
+
+impl Found {
+    /// The units of a bucket's orders.
+    fn in_ledger(whole: &WholeBucket) -> Self {
+        let mut found = Self::default();
+        for order in &whole.orders {
+            match order.status {
+                OrderStatus::PendingPayment => found.held += order.quantity,
+                OrderStatus::Paying => found.paying += order.quantity,
+                OrderStatus::Paid => found.paid += order.quantity,
+                OrderStatus::Expired | OrderStatus::Cancelled | OrderStatus::Voided => {}
+            }
+        }
+        found
+    }
+}
+
+impl AddAssign for Found {
+    fn add_assign(&mut self, other: Self) {
+        self.held += other.held;
+        self.paying += other.paying;
+        self.paid += other.paid;
+        self.gap += other.gap;
+        self.corrected += other.corrected;
+        self.frozen += other.frozen;
+        self.overdue += other.overdue;
+        self.refunds += other.refunds;
+    }
+}
+
 impl SweeperFunction {
     /// Refunds that are owed, holds whose deadline the gate has lost, and the
     /// comparison of the counters.
-    pub(crate) async fn keep_up(&self, at: &Watched) -> Result<(), Failure> {
+    pub(crate) async fn keep_up(&self, at: &Watched) -> Result<Found, Failure> {
         let refunds = self
             .cashier
             .settle_refunds(&at.sale, at.bucket)
@@ -29,9 +80,13 @@ impl SweeperFunction {
         }
         // A frozen bucket is for recovery to make true, not for this.
         if !self.gate.is_open(&at.address).await.map_err(words)? {
-            tracing::error!(metric = "frozen_bucket", sale = %at.sale, bucket = %at.bucket,
-                "a bucket is frozen");
-            return Ok(());
+            tracing::error!(sale = %at.sale, bucket = %at.bucket, "a bucket is frozen");
+            let whole = self.ledger.whole_bucket(&at.sale, at.bucket).await;
+            return Ok(Found {
+                frozen: 1,
+                refunds: refunds.pending,
+                ..Found::in_ledger(&whole.map_err(words)?)
+            });
         }
         let before = self.clock.now() - OVERDUE;
         // The gate first: what it holds is in the ledger by the time that is
@@ -43,6 +98,10 @@ impl SweeperFunction {
             .await
             .map_err(words)?;
         self.settle_marks(at, &holds).await?;
+        let moving = on_their_way(&whole, &holds);
+        let mut found = Found::in_ledger(&whole);
+        found.held += moving;
+        found.refunds = refunds.pending;
         // Ended in the ledger for a while, and the gate did not follow: who
         // ended it stopped in between.
         let ended = whole.orders.iter().filter(|order| {
@@ -52,9 +111,11 @@ impl SweeperFunction {
         });
         let ended: Vec<Order> = ended.cloned().collect();
         if !ended.is_empty() {
-            return self.end_holds(at, ended).await;
+            self.end_holds(at, ended).await?;
+            return Ok(found);
         }
-        let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected(&whole, &holds);
+        let expected = i64::from(whole.bucket.spare) - i64::from(moving);
+        let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected;
         let overdue: Vec<Order> = whole
             .orders
             .into_iter()
@@ -66,27 +127,32 @@ impl SweeperFunction {
         if !overdue.is_empty() {
             tracing::warn!(sale = %at.sale, bucket = %at.bucket, overdue = overdue.len(),
                 "holds are overdue in the ledger");
-            return self.end_holds(at, overdue).await;
+            found.overdue = overdue.len();
+            self.end_holds(at, overdue).await?;
+            return Ok(found);
         }
         if gap < 0 && at.resizing {
-            return Ok(());
+            return Ok(found);
         }
         let now = self.clock.now();
-        match self
-            .gate
-            .correct(&at.address.tag, &seen, gap, now)
-            .await
-            .map_err(words)?
-        {
-            Correction::Lowered => tracing::error!(metric = "gate_mismatch", sale = %at.sale,
-                bucket = %at.bucket, gap, "the gate held too many units and was lowered"),
-            Correction::Raised => tracing::error!(metric = "gate_mismatch", sale = %at.sale,
-                bucket = %at.bucket, gap, "the gate held too few units and was raised"),
+        let correction = self.gate.correct(&at.address.tag, &seen, gap, now).await;
+        let correction = correction.map_err(words)?;
+        match correction {
+            Correction::Lowered => tracing::error!(sale = %at.sale, bucket = %at.bucket, gap,
+                "the gate held too many units and was lowered"),
+            Correction::Raised => tracing::error!(sale = %at.sale, bucket = %at.bucket, gap,
+                "the gate held too few units and was raised"),
             Correction::Noted => tracing::warn!(sale = %at.sale, bucket = %at.bucket, gap,
                 "the gate holds too few units"),
             Correction::Agrees | Correction::Moved => {}
         }
-        Ok(())
+        // Of a gate that moved meanwhile nothing can be said.
+        if correction != Correction::Moved {
+            found.gap = gap.unsigned_abs();
+        }
+        let corrected = matches!(correction, Correction::Lowered | Correction::Raised);
+        found.corrected = u32::from(corrected);
+        Ok(found)
     }
 }
 
@@ -104,16 +170,16 @@ impl SweeperFunction {
     }
 }
 
-/// Free units that the gate must show: what the ledger has to spare, less what
-/// the gate has taken and the ledger does not know yet, less what the ledger
-/// has released and the gate has not given back yet.
-fn expected(whole: &WholeBucket, holds: &[Hold]) -> i64 {
+/// Units that the ledger has to spare and the gate must not show as free: what
+/// the gate has taken and the ledger does not know yet, and what the ledger has
+/// released and the gate has not given back yet.
+fn on_their_way(whole: &WholeBucket, holds: &[Hold]) -> u32 {
     let orders: HashMap<&ClaimId, &Order> = whole
         .orders
         .iter()
         .map(|order| (&order.claim, order))
         .collect();
-    let on_their_way: u32 = holds
+    holds
         .iter()
         .filter(|hold| match orders.get(&hold.claim) {
             None => true,
@@ -124,8 +190,7 @@ fn expected(whole: &WholeBucket, holds: &[Hold]) -> i64 {
             },
         })
         .map(|hold| hold.taken_here)
-        .sum();
-    i64::from(whole.bucket.spare) - i64::from(on_their_way)
+        .sum()
 }
 
 #[cfg(test)]
@@ -184,6 +249,9 @@ mod tests {
             order(&holds[4], OrderStatus::Voided, Some(VoidReason::Cap)),
         ];
         // holds[5] has no order yet.
-        assert_eq!(expected(&WholeBucket { bucket, orders }, &holds), 8 - 3);
+        let whole = WholeBucket { bucket, orders };
+        assert_eq!(on_their_way(&whole, &holds), 3);
+        let found = Found::in_ledger(&whole);
+        assert_eq!((found.held, found.paying, found.paid), (1, 1, 0));
     }
 }

@@ -8,6 +8,7 @@
 
 mod bucket;
 mod compare;
+mod tell;
 mod watch;
 
 use std::time::Duration;

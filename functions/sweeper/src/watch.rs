@@ -1,10 +1,11 @@
 //! Which buckets are looked after, and how many at a time.
 
-use domain::Sale;
+use domain::{Sale, SaleId};
 use futures::{FutureExt, StreamExt, stream};
 use jiff::SignedDuration;
 use ledger::Error;
 
+use crate::tell::{self, Swept};
 use crate::{SweeperFunction, Watched};
 
 /// A sale is watched from so long before its opening.
@@ -25,19 +26,35 @@ impl SweeperFunction {
     pub async fn sweep(&self, upkeep: bool) -> Result<bool, Error> {
         let watched = self.watched().await?;
         let any = !watched.is_empty();
-        stream::iter(watched)
-            .for_each_concurrent(CONCURRENCY, |bucket| async move {
-                if let Err(error) = self.sweep_bucket(&bucket).boxed().await {
-                    tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
-                        "a bucket was not swept");
-                }
-                if upkeep && let Err(error) = self.keep_up(&bucket).boxed().await {
-                    tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
-                        "a bucket was not compared");
-                }
+        let swept: Vec<(SaleId, Swept)> = stream::iter(watched)
+            .map(|bucket| async move {
+                let swept = self.look_after(&bucket, upkeep).await;
+                (bucket.sale, swept)
             })
+            .buffer_unordered(CONCURRENCY)
+            .collect()
             .await;
+        if upkeep {
+            tell::swept(swept);
+        }
         Ok(any)
+    }
+
+    async fn look_after(&self, bucket: &Watched, upkeep: bool) -> Swept {
+        let mut swept = Swept::default();
+        match self.sweep_bucket(bucket).boxed().await {
+            Ok(()) => swept.whole = true,
+            Err(error) => tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
+                "a bucket was not swept"),
+        }
+        if upkeep {
+            match self.keep_up(bucket).boxed().await {
+                Ok(found) => swept.found = Some(found),
+                Err(error) => tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
+                    "a bucket was not compared"),
+            }
+        }
+        swept
     }
 
     async fn watched(&self) -> Result<Vec<Watched>, Error> {

@@ -424,14 +424,15 @@ fn of<'a, T>(choices: &'a BTreeMap<String, T>, function: &Function) -> Option<&'
         .or_else(|| choices.get(&function.binary))
 }
 
-/// What stands in for the nested stacks: a cluster without a password, and no
-/// network at all.
+/// What stands in for the nested stacks: a cluster without a password, no
+/// network at all, and nobody who watches.
 fn stacks(gate_url: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let gates = [("Url", gate_url), ("PasswordSecret", "")];
     let gates = gates.map(|(name, value)| (name.to_owned(), value.to_owned()));
     [
         ("Gates".to_owned(), gates.into()),
         ("Network".to_owned(), BTreeMap::new()),
+        ("Watch".to_owned(), BTreeMap::new()),
     ]
     .into()
 }

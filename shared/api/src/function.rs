@@ -31,7 +31,7 @@ pub trait HttpFunction: Sized + Send + Sync + 'static {
 /// The function could not start.
 pub async fn serve<F: HttpFunction>() -> Result<(), lambda_http::Error> {
     let environment = Environment::load().await?;
-    runtime::init_telemetry(&environment.settings);
+    runtime::start_telemetry(&environment.settings);
     let function = Arc::new(F::start(&environment).await?);
     lambda_http::run(service_fn(move |request: Request| {
         let function = Arc::clone(&function);

@@ -82,6 +82,15 @@ impl VoidReason {
         !matches!(self, Self::Cap)
     }
 
+    /// The name that the ledger stores.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cap => "cap",
+            Self::Limit => "limit",
+            Self::NoOrder => "no_order",
+        }
+    }
+
     /// What the shopper is told.
     pub fn words(self) -> &'static str {
         match self {

@@ -13,6 +13,7 @@
 
 pub mod cashier;
 pub mod event;
+mod measured;
 pub mod provider;
 pub mod sandbox;
 pub mod signature;
@@ -28,6 +29,7 @@ pub use sandbox::SandboxProvider;
 use std::sync::Arc;
 
 use ledger::Ledger;
+use measured::Measured;
 use runtime::Environment;
 
 /// The provider that `PAYMENT_PROVIDER` names.
@@ -35,8 +37,9 @@ use runtime::Environment;
 /// # Errors
 /// There is no such provider, or it lacks a setting.
 pub fn provider(environment: &Environment, ledger: &Ledger) -> anyhow::Result<Arc<dyn Provider>> {
-    match environment.settings.require("PAYMENT_PROVIDER")? {
-        sandbox::NAME => Ok(Arc::new(SandboxProvider::connect(environment, ledger)?)),
+    let provider: Arc<dyn Provider> = match environment.settings.require("PAYMENT_PROVIDER")? {
+        sandbox::NAME => Arc::new(SandboxProvider::connect(environment, ledger)?),
         other => anyhow::bail!("PAYMENT_PROVIDER is {other:?}; there is only \"sandbox\""),
-    }
+    };
+    Ok(Arc::new(Measured(provider)))
 }

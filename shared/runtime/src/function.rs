@@ -52,7 +52,7 @@ type Work<'a, T> = Pin<Box<dyn Future<Output = anyhow::Result<T>> + Send + 'a>>;
 /// The function could not start.
 pub async fn serve<F: EventFunction>() -> Result<(), lambda_runtime::Error> {
     let environment = Environment::load().await?;
-    crate::init_telemetry(&environment.settings);
+    crate::start_telemetry(&environment.settings);
     let function = Arc::new(F::start(&environment).await?);
     lambda_runtime::run(service_fn(move |event: LambdaEvent<F::Event>| {
         let function = Arc::clone(&function);

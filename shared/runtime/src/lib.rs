@@ -1,18 +1,20 @@
 //! What every function finds around it: its settings and secrets, the clock,
-//! the AWS configuration, the log; and how a function that is fed events is
-//! run.
+//! the AWS configuration, the log and the metrics; and how a function that is
+//! fed events is run.
 
 mod clock;
 mod function;
+pub mod metrics;
 mod secrets;
 mod settings;
 mod telemetry;
 
 pub use clock::Clock;
 pub use function::{EventFunction, Invocation, serve};
+pub use metrics::Metric;
 pub use secrets::SecretUnavailable;
 pub use settings::{MissingSetting, REFERENCE, Settings};
-pub use telemetry::init as init_telemetry;
+pub use telemetry::{init as init_telemetry, start as start_telemetry};
 
 /// The surroundings of one execution environment.
 #[derive(Debug, Clone)]

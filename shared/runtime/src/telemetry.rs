@@ -1,6 +1,13 @@
-//! Logs: one JSON object a line on standard output, where Lambda picks it up.
+//! Logs and metrics: one JSON object a line on standard output, where Lambda
+//! picks it up.
 
 use tracing_subscriber::EnvFilter;
+
+/// Starts logs and metrics of a function under Lambda.
+pub fn start(settings: &crate::Settings) {
+    init(settings);
+    crate::metrics::start(settings);
+}
 
 /// Starts logging at the level that Lambda's logging configuration asks for
 /// (`AWS_LAMBDA_LOG_LEVEL`), else at `info`. A second call changes nothing.

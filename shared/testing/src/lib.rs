@@ -9,6 +9,7 @@
 //! | [`gate_servers`] | a Redis or Valkey cluster as child processes |
 //! | [`gates`] | the cluster that the tests of a program share, and loaded buckets |
 //! | [`http_event`] | a call as API Gateway hands it to a function |
+//! | [`metrics`] | the metrics that a piece of work wrote |
 //! | [`orders`] | a bucket with orders |
 //! | [`stop`] | work that ends at its n-th request, as a killed function does |
 //! | [`world`] | a sale that is on: ledger, gates, and shoppers who claim |
@@ -19,6 +20,7 @@ pub mod database;
 pub mod gate_servers;
 pub mod gates;
 pub mod http_event;
+pub mod metrics;
 pub mod orders;
 pub mod stop;
 pub mod world;
@@ -26,6 +28,7 @@ pub mod world;
 pub use database::{ledger, with_variables};
 pub use gate_servers::GateServers;
 pub use http_event::{http_event, session};
+pub use metrics::{Metrics, metrics_of};
 pub use orders::Bucket;
 pub use stop::{Point, interrupted_at, stopped_at};
 pub use world::World;

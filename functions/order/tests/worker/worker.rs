@@ -13,6 +13,9 @@ use crate::dead_letters::DeadLetters;
 
 pub(crate) const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
+/// How long messages were in the queue.
+pub(crate) const IN_QUEUE: SignedDuration = SignedDuration::from_secs(3);
+
 pub(crate) struct Worker {
     pub(crate) world: World,
     pub(crate) letters: DeadLetters,
@@ -47,6 +50,7 @@ impl Worker {
 
     /// Delivers a batch: the function's answer as Lambda sends it to SQS.
     pub(crate) async fn deliver(&self, bodies: &[String]) -> Value {
+        let sent = self.world.now() - IN_QUEUE;
         let records: Vec<Value> = bodies
             .iter()
             .enumerate()
@@ -55,7 +59,10 @@ impl Worker {
                     "messageId": format!("message-{n}"),
                     "receiptHandle": format!("receipt-{n}"),
                     "body": body,
-                    "attributes": {"ApproximateReceiveCount": "1"},
+                    "attributes": {
+                        "ApproximateReceiveCount": "1",
+                        "SentTimestamp": sent.as_millisecond().to_string(),
+                    },
                     "messageAttributes": {},
                     "eventSource": "aws:sqs",
                     "eventSourceARN": "arn:aws:sqs:eu-west-1:1:claims.fifo",

@@ -5,6 +5,7 @@
 mod compare;
 mod deadlines;
 mod paying;
+mod told;
 
 use jiff::SignedDuration;
 use runtime::EventFunction;

@@ -17,6 +17,7 @@ fn values() -> Values {
         stacks: [
             ("Gates".to_owned(), outputs.into()),
             ("Network".to_owned(), BTreeMap::new()),
+            ("Watch".to_owned(), BTreeMap::new()),
         ]
         .into(),
     }

@@ -1,6 +1,7 @@
 //! Closing an intent before its hold ends.
 
 use domain::{Order, OrderStatus};
+use runtime::{Metric, metrics};
 
 use super::settle::Capture;
 use super::{Cashier, Refusal};
@@ -29,8 +30,10 @@ impl Cashier {
             Ok(end) => Ok(end),
             Err(Refusal::Ledger(error)) => Err(error),
             Err(error) => {
+                metrics::of(order.claim.sale())
+                    .value(Metric::IntentUnreachable, 1.0)
+                    .write();
                 tracing::warn!(
-                    metric = "intent_unreachable",
                     order = %order.claim.order(),
                     %error,
                     "a hold can't end, since its intent could not be closed"

@@ -38,6 +38,7 @@ use ledger::Ledger;
 use runtime::{Clock, Environment};
 
 use crate::Provider;
+use crate::measured::Measured;
 
 /// How often an order is read again that others keep changing.
 const ROUNDS: u32 = 20;
@@ -75,7 +76,10 @@ impl Cashier {
     /// The same cashier with another provider.
     #[must_use]
     pub fn with_provider(self, provider: Arc<dyn Provider>) -> Self {
-        Self { provider, ..self }
+        Self {
+            provider: Arc::new(Measured(provider)),
+            ..self
+        }
     }
 
     /// The provider.

@@ -4,6 +4,7 @@ use domain::order::RefundStatus;
 use domain::{BucketId, SaleId};
 use jiff::Timestamp;
 use ledger::payments::Refund;
+use runtime::{Metric, metrics};
 
 use super::{Cashier, Refusal};
 use crate::{RefundOutcome, RefundRequest};
@@ -69,8 +70,10 @@ impl Cashier {
 }
 
 pub(super) fn log_unrefunded(refund: &Refund, now: Timestamp, error: &Refusal) {
+    metrics::of(refund.claim.sale())
+        .value(Metric::RefundUnconfirmed, 1.0)
+        .write();
     tracing::warn!(
-        metric = "refund_unconfirmed",
         order = %refund.order_id,
         intent = refund.intent.as_str(),
         owed_s = (now - refund.created_at).as_secs(),

@@ -3,6 +3,7 @@
 
 use domain::{IntentId, Money, Order, OrderStatus};
 use ledger::payments::{EventRow, EventStatus, Refund, RefundReason, Written};
+use runtime::{Metric, metrics};
 
 use super::refunds::log_unrefunded;
 use super::{Cashier, ROUNDS, Refusal};
@@ -110,8 +111,8 @@ impl Cashier {
     async fn park(&self, event: &EventRow) -> Result<Applied, Refusal> {
         if self.ledger.keep_event(event, EventStatus::Parked).await? {
             let order = event.order_id.as_ref().map(ToString::to_string);
+            metrics::overall().value(Metric::PaymentParked, 1.0).write();
             tracing::error!(
-                metric = "payment_parked",
                 event = event.event,
                 intent = event.intent.as_str(),
                 order,
@@ -230,8 +231,10 @@ impl Cashier {
             Written::Before => return Ok(Some(Applied::AlreadyApplied)),
             Written::Stale => return Ok(None),
         }
+        metrics::of(order.claim.sale())
+            .value(Metric::RefundOwed, 1.0)
+            .write();
         tracing::warn!(
-            metric = "refund_owed",
             reason = ?reason,
             intent = capture.intent.as_str(),
             order = %refund.order_id,
@@ -281,8 +284,10 @@ impl Cashier {
         {
             return Ok(Applied::AlreadyApplied);
         }
+        metrics::of(order.claim.sale())
+            .value(Metric::PaymentMismatch, 1.0)
+            .write();
         tracing::error!(
-            metric = "payment_mismatch",
             intent = capture.intent.as_str(),
             order = %order.claim.order(),
             said = capture.money.map(|money| money.to_string()),

@@ -7,4 +7,5 @@ mod close;
 mod events;
 mod refunds;
 mod stops;
+mod told;
 mod world;

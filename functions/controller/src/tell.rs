@@ -1,0 +1,87 @@
+//! What a look came to, as metrics.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::admission::Gates as Seen;
+use domain::{Sale, SaleId};
+use runtime::{Metric, metrics};
+use tokio::time::Instant;
+
+/// A sale is told of this often; it is looked at more often.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// When each sale was told of last, in this environment.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<HashMap<SaleId, Instant>>);
+
+impl Told {
+    /// A look that saw every bucket, and the sale as it is after it.
+    pub(crate) fn look(&self, sale: &Sale, seen: Seen) {
+        if !self.is_due(&sale.id) {
+            return;
+        }
+        let admission = &sale.admission;
+        metrics::of(&sale.id)
+            .value(Metric::ControllerLook, 1.0)
+            .value(Metric::SweeperLook, 0.0)
+            .value(Metric::UnitsFree, seen.free as f64)
+            .value(Metric::Entries, seen.entries as f64)
+            .value(Metric::AdmissionThreshold, admission.threshold)
+            .value(Metric::Admitted, admission.admitted as f64)
+            .value(Metric::AdmissionRound, f64::from(admission.round))
+            .write();
+    }
+
+    fn is_due(&self, sale: &SaleId) -> bool {
+        let now = Instant::now();
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Sales that are over go with it.
+        told.retain(|_, at| now - *at < INTERVAL);
+        let due = !told.contains_key(sale);
+        if due {
+            told.insert(sale.clone(), now);
+        }
+        due
+    }
+}
+
+/// A look that failed, or did not see every bucket.
+pub(crate) fn failed(sale: &SaleId) {
+    metrics::of(sale).value(Metric::LooksFailed, 1.0).write();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::sale::SaleConfig;
+    use runtime::metrics::heard;
+    use serde_json::{Value, json};
+
+    fn sale() -> Sale {
+        let Value::Object(members) = json!({
+            "sku": "PHONE-1", "name": "Phone", "units": 10, "mode": "race",
+            "price": {"amount": 1, "currency": "INR"},
+            "opens_at": "2027-11-11T12:00:00+05:30",
+        }) else {
+            unreachable!()
+        };
+        let config = SaleConfig::read(members).unwrap();
+        Sale::new("s".parse().unwrap(), config, String::new())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sale_is_told_of_once_a_second() {
+        let (told, sale) = (Told::default(), sale());
+        let ((), lines) = heard(async {
+            // Four looks a second, for ten seconds.
+            for _ in 0..40 {
+                told.look(&sale, Seen::default());
+                tokio::time::sleep(INTERVAL / 4).await;
+            }
+        })
+        .await;
+        assert_eq!(lines.len(), 10);
+    }
+}
