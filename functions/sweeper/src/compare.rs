@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::{ClaimId, Order, OrderStatus};
 use gate::Hold;
 use gate::upkeep::Correction;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use ledger::orders::WholeBucket;
 
 use crate::bucket::{Failure, words};
@@ -27,21 +27,19 @@ impl SweeperFunction {
             tracing::warn!(sale = %at.sale, bucket = %at.bucket, pending = refunds.pending,
                 "refunds are owed and not confirmed");
         }
-        // A frozen bucket is for recovery to make true, not for this.
+        let before = self.clock.now() - OVERDUE;
+        // A frozen bucket is for recovery to make true, not for this. Its
+        // holds end all the same: the gate forgot them, the ledger did not.
         if !self.gate.is_open(&at.address).await.map_err(words)? {
             tracing::error!(metric = "frozen_bucket", sale = %at.sale, bucket = %at.bucket,
                 "a bucket is frozen");
-            return Ok(());
+            let whole = self.whole_bucket(at).await?;
+            return self.end_overdue(at, &whole, before).await.map(drop);
         }
-        let before = self.clock.now() - OVERDUE;
         // The gate first: what it holds is in the ledger by the time that is
         // read, or it is still on its way.
         let (seen, holds) = self.gate.holds(&at.address.tag).await.map_err(words)?;
-        let whole = self
-            .ledger
-            .whole_bucket(&at.sale, at.bucket)
-            .await
-            .map_err(words)?;
+        let whole = self.whole_bucket(at).await?;
         self.settle_marks(at, &holds).await?;
         // Ended in the ledger for a while, and the gate did not follow: who
         // ended it stopped in between.
@@ -54,20 +52,10 @@ impl SweeperFunction {
         if !ended.is_empty() {
             return self.end_holds(at, ended).await;
         }
-        let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected(&whole, &holds);
-        let overdue: Vec<Order> = whole
-            .orders
-            .into_iter()
-            .filter(|order| {
-                let deadline = order.deadline();
-                deadline.is_some_and(|deadline| at.extended(deadline) < before)
-            })
-            .collect();
-        if !overdue.is_empty() {
-            tracing::warn!(sale = %at.sale, bucket = %at.bucket, overdue = overdue.len(),
-                "holds are overdue in the ledger");
-            return self.end_holds(at, overdue).await;
+        if self.end_overdue(at, &whole, before).await? {
+            return Ok(());
         }
+        let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected(&whole, &holds);
         if gap < 0 && at.resizing {
             return Ok(());
         }
@@ -91,6 +79,32 @@ impl SweeperFunction {
 }
 
 impl SweeperFunction {
+    async fn whole_bucket(&self, at: &Watched) -> Result<WholeBucket, Failure> {
+        let whole = self.ledger.whole_bucket(&at.sale, at.bucket);
+        whole.await.map_err(words)
+    }
+
+    /// Ends holds whose deadline the gate has lost; whether there were any.
+    async fn end_overdue(
+        &self,
+        at: &Watched,
+        whole: &WholeBucket,
+        before: Timestamp,
+    ) -> Result<bool, Failure> {
+        let overdue = whole.orders.iter().filter(|order| {
+            let deadline = order.deadline();
+            deadline.is_some_and(|deadline| at.extended(deadline) < before)
+        });
+        let overdue: Vec<Order> = overdue.cloned().collect();
+        let any = !overdue.is_empty();
+        if any {
+            tracing::warn!(sale = %at.sale, bucket = %at.bucket, overdue = overdue.len(),
+                "holds are overdue in the ledger");
+            self.end_holds(at, overdue).await?;
+        }
+        Ok(any)
+    }
+
     /// Marks of claims in other buckets lose their deadline once the claim has
     /// an order: from then on the order's own bucket knows when it is over.
     /// Else a sale that is paid to the last unit would seem to have holds.
@@ -141,6 +155,7 @@ mod tests {
             claim,
             quantity: 1,
             taken_here: 1,
+            turn: 0,
             pay_by,
             shopper: "u".parse().unwrap(),
         }
