@@ -51,6 +51,9 @@ impl AdminFunction {
         let changes = call.object()?;
         let sale = self.sale(&id).await?;
         let config = merged(&sale, &changes)?;
+        if sale.has_ended(self.clock.now()) {
+            return Err(Problem::new(Code::Ended));
+        }
         if sale.has_opened(self.clock.now()) {
             let same = SaleConfig {
                 units: config.units,
@@ -62,11 +65,10 @@ impl AdminFunction {
             return Reply::ok(&view::sale(&self.resize(&sale, config.units).await?));
         }
         self.opens_later(&config)?;
-        let now = self.clock.now();
         let changed = self
             .change_sale(&id, |sale| {
-                if sale.has_opened(now) {
-                    return Err(started());
+                if sale.is_about_to_open(self.clock.now()) {
+                    return Err(started().detail("It opens in a moment."));
                 }
                 sale.config = merged(sale, &changes)?;
                 sale.free = u64::from(sale.config.units);

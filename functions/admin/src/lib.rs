@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use api::{Call, Code, HttpFunction, Problem, Reply};
 use domain::{Sale, SaleId};
+use futures::{StreamExt, TryStreamExt, stream};
 use gate::Gate;
 use ledger::Ledger;
 use payment::Provider;
@@ -23,6 +24,12 @@ use runtime::{Clock, Environment};
 
 /// Buckets worked on at the same time.
 const CONCURRENCY: usize = 16;
+
+/// Sales on a page of the list, unless the merchant says another number.
+const PAGE: usize = 50;
+
+/// Most sales on a page.
+const PAGE_MAX: usize = 100;
 
 /// The scope that a merchant's session must have.
 const SCOPE: &str = "sales.admin";
@@ -51,7 +58,7 @@ impl HttpFunction for AdminFunction {
         call.require_scope(SCOPE)?;
         match call.route() {
             "POST /v1/admin/sales" => self.create(&call).await,
-            "GET /v1/admin/sales" => self.list().await,
+            "GET /v1/admin/sales" => self.list(&call).await,
             "GET /v1/admin/sales/{sale}" => self.read(&call).await,
             "PATCH /v1/admin/sales/{sale}" => self.change(&call).await,
             "POST /v1/admin/sales/{sale}/load" => self.reload(&call).await,
@@ -75,14 +82,35 @@ impl HttpFunction for AdminFunction {
 }
 
 impl AdminFunction {
-    async fn list(&self) -> Result<Reply, Problem> {
-        let mut sales = Vec::new();
-        for id in self.ledger.sales(false).await? {
-            if let Some(sale) = self.ledger.sale(&id).await? {
-                sales.push(view::sale(&sale));
+    /// Sales in the order of their names, a page at a time.
+    async fn list(&self, call: &Call) -> Result<Reply, Problem> {
+        let after = match call.query("after") {
+            None => None,
+            Some(text) => Some(
+                text.parse::<SaleId>()
+                    .map_err(|error| Problem::field("after", error))?,
+            ),
+        };
+        let limit = match call.query("limit").map(str::parse) {
+            None => PAGE,
+            Some(Ok(limit)) if (1..=PAGE_MAX).contains(&limit) => limit,
+            Some(_) => {
+                let range = format_args!("must be an integer from 1 to {PAGE_MAX}");
+                return Err(Problem::field("limit", range));
             }
-        }
-        Reply::ok(&serde_json::json!({"sales": sales}))
+        };
+        let mut ids = self.ledger.sales(false).await?;
+        ids.retain(|id| after.as_ref().is_none_or(|after| id > after));
+        let more = ids.len() > limit;
+        ids.truncate(limit);
+        let next = ids.last().filter(|_| more).cloned();
+        let sales: Vec<_> = stream::iter(ids)
+            .map(|id| async move { self.ledger.sale(&id).await })
+            .buffered(CONCURRENCY)
+            .try_collect()
+            .await?;
+        let sales: Vec<_> = sales.iter().flatten().map(view::sale).collect();
+        Reply::ok(&serde_json::json!({"sales": sales, "next": next}))
     }
 
     async fn read(&self, call: &Call) -> Result<Reply, Problem> {

@@ -1,6 +1,6 @@
 //! Loading: buckets into the ledger, counters and scripts into the gates.
 
-use api::{Call, Problem, Reply};
+use api::{Call, Code, Problem, Reply};
 use domain::bucket::split;
 use domain::slot::{GateAddress, Gates, tag};
 use domain::{BucketId, Sale};
@@ -21,21 +21,26 @@ impl AdminFunction {
 
     /// Splits the units, writes the buckets, loads every gate on its own
     /// primary and publishes where they are. Buckets are dealt to the
-    /// primaries in turn; a new epoch keeps scripts of an earlier load out.
+    /// primaries in turn.
+    ///
+    /// Nothing is given out while it lasts, so it may cross the opening. Each
+    /// loading has a number, the epoch of what it loads: of two at a time, the
+    /// older one is refused by every row and gate that the newer one wrote,
+    /// and does not say "loaded".
     pub(crate) async fn load(&self, sale: &Sale) -> Result<Sale, Problem> {
-        if sale.loaded && sale.has_opened(self.clock.now()) {
-            // From the opening on, claims move the counters.
-            return Err(started());
-        }
         let primaries = self.gate.primaries().await?;
-        let epochs = self.ledger.gates(&sale.id).await?.unwrap_or_default();
-        let epoch = epochs
-            .addresses
-            .iter()
-            .map(|address| address.epoch)
-            .max()
-            .unwrap_or(0)
-            + 1;
+        let sale = self
+            .change_sale(&sale.id, |sale| {
+                // From the opening on, claims move the counters.
+                if sale.loaded && sale.is_about_to_open(self.clock.now()) {
+                    return Err(started());
+                }
+                sale.loaded = false;
+                sale.load += 1;
+                Ok(())
+            })
+            .await?;
+        let (epoch, sale) = (sale.load, &sale);
         let capacities = split(sale.config.units, sale.config.buckets);
         let addresses: Vec<GateAddress> = (0..sale.config.buckets)
             .map(|n| {
@@ -57,17 +62,22 @@ impl AdminFunction {
                     left: capacity,
                     ..Truth::default()
                 };
-                self.gate.load(address, &truth).await?;
-                Ok(())
+                match self.gate.load(address, &truth).await {
+                    // A later loading was here.
+                    Err(gate::Error::Frozen) => Err(Problem::new(Code::Conflict)),
+                    loaded => Ok(loaded?),
+                }
             })
             .await?;
         self.ledger
             .save_gates(&sale.id, &Gates { addresses })
             .await?;
-        let config = &sale.config;
         self.change_sale(&sale.id, |now| {
-            // A change that came between loads by itself.
-            now.loaded = now.config == *config;
+            // A change or a loading that came between completes by itself.
+            if now.load != epoch || now.config != sale.config {
+                return Err(Problem::new(Code::Conflict));
+            }
+            now.loaded = true;
             Ok(())
         })
         .await

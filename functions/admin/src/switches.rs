@@ -1,6 +1,6 @@
 //! Switches, not deployments: each takes hold within a second.
 
-use api::{Call, Problem, Reply};
+use api::{Call, Code, Problem, Reply};
 use domain::sale::Switches;
 
 use crate::{AdminFunction, no_body, view};
@@ -13,14 +13,7 @@ impl AdminFunction {
         turn: impl Fn(&mut Switches),
     ) -> Result<Reply, Problem> {
         no_body(call)?;
-        let sale = self
-            .change_sale(&call.sale()?, |sale| {
-                turn(&mut sale.switches);
-                Ok(())
-            })
-            .await?;
-        tracing::info!(sale = %sale.id, switches = ?sale.switches, "a switch was turned");
-        Reply::ok(&view::sale(&sale))
+        self.switch(call, turn).await
     }
 
     /// A switch that is turned on, or to what `{"on": …}` says.
@@ -39,9 +32,24 @@ impl AdminFunction {
             }
         };
         fields.finish().map_err(Problem::fields)?;
+        self.switch(call, |switches| turn(switches, on)).await
+    }
+
+    /// A sale that is over has no switches any more; ending it again is the
+    /// same as once.
+    async fn switch(&self, call: &Call, turn: impl Fn(&mut Switches)) -> Result<Reply, Problem> {
         let sale = self
             .change_sale(&call.sale()?, |sale| {
-                turn(&mut sale.switches, on);
+                let over = sale.has_ended(self.clock.now());
+                let before = sale.switches;
+                turn(&mut sale.switches);
+                let ended = Switches {
+                    ended: sale.switches.ended,
+                    ..before
+                };
+                if over && sale.switches != ended {
+                    return Err(Problem::new(Code::Ended));
+                }
                 Ok(())
             })
             .await?;

@@ -246,3 +246,99 @@ async fn a_creation_stopped_anywhere_is_completed_by_load() {
     }
     assert!(completed >= 8, "{completed}");
 }
+
+/// A sale that opens in an hour.
+async fn tomorrow(opens_in: SignedDuration) -> World {
+    let opens_at = (jiff::Timestamp::now() + opens_in).to_string();
+    World::new(gates::shared(), &[3, 3], json!({"opens_at": opens_at})).await
+}
+
+async fn load(environment: &Environment, sale: &str) -> (u16, Value) {
+    call(environment, &format!("POST {SALE}/load"), sale, Value::Null).await
+}
+
+/// Two loadings at once, and a claim as soon as the newer one is complete: the
+/// older one does not fill the gates again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_loadings_at_once_are_the_newer_one() {
+    let mut met = 0;
+    for point in points() {
+        let world = tomorrow(SignedDuration::from_hours(1)).await;
+        let sale = world.sale.to_string();
+        let newer = async {
+            let (status, answer) = load(&world.environment, &sale).await;
+            assert_eq!(
+                (status, &answer["loaded"]),
+                (200, &true.into()),
+                "{answer:#}"
+            );
+            let gates = world.ledger.gates(&world.sale).await.unwrap().unwrap();
+            for (_, address) in gates.iter() {
+                assert_eq!(world.gate.take(&address.tag, 1).await.unwrap(), 1);
+            }
+            gates
+        };
+        let older = async |environment| load(&environment, &sale).await;
+        let ((status, answer), interrupted) =
+            testing::interrupted_at(&world.environment, point, newer, older).await;
+        let Some(gates) = interrupted else {
+            assert_eq!(status, 200);
+            break;
+        };
+        met += 1;
+        let stands = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+        if status == 200 {
+            // It had not begun, or was complete before.
+            continue;
+        }
+        assert_eq!(
+            (status, &answer["error"]),
+            (409, &"conflict".into()),
+            "{point:?}"
+        );
+        assert!(stands.loaded, "{point:?}");
+        for (BucketId(bucket), address) in gates.iter() {
+            assert!(world.gate.is_open(address).await.unwrap(), "{point:?}");
+            let left = world.gate.look(&address.tag).await.unwrap().left;
+            assert_eq!(left, 2, "{point:?}, bucket {bucket}");
+        }
+    }
+    assert!(met >= 8, "{met}");
+}
+
+/// A copy of the sale that is a second old may already let claims in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_opens_in_a_moment_is_not_taken_apart() {
+    let world = tomorrow(SignedDuration::from_secs(4)).await;
+    let sale = world.sale.to_string();
+    let changed = resize(&world.environment, &sale, 4).await;
+    let loaded = load(&world.environment, &sale).await;
+    for (status, answer) in [changed, loaded] {
+        assert_eq!(
+            (status, &answer["error"]),
+            (409, &"sale_started".into()),
+            "{answer:#}"
+        );
+    }
+    assert_eq!(left(&world).await, 6);
+}
+
+/// Its switches and numbers are those that it ended with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_has_ended_changes_no_more() {
+    let world = World::open(&[3]).await;
+    let sale = world.sale.to_string();
+    for (route, body, expected) in [
+        ("POST {}/end", Value::Null, 200),
+        ("POST {}/end", Value::Null, 200),
+        ("POST {}/resume", Value::Null, 200),
+        ("POST {}/pause", Value::Null, 410),
+        ("POST {}/waitlist-only", json!({"on": true}), 410),
+        ("PATCH {}", json!({"units": 4}), 410),
+        ("POST {}/extend-pay-window", json!({"seconds": 60}), 200),
+    ] {
+        let route = route.replace("{}", SALE);
+        let (status, answer) = call(&world.environment, &route, &sale, body).await;
+        assert_eq!(status, expected, "{route}: {answer:#}");
+    }
+}

@@ -45,7 +45,7 @@ impl ClaimFunction {
         let pass = self
             .keys
             .pass_of(call.header("sale-pass"), &id, &shopper, now)
-            .map_err(|_| Problem::new(Code::InvalidPass))?
+            .map_err(|_| Problem::token(Code::InvalidPass, "Sale-Pass", call.header("sale-pass")))?
             .pass_id;
         if sale.switches.paused {
             return Err(Problem::new(Code::Paused).retry_after(5));
@@ -65,6 +65,10 @@ impl ClaimFunction {
             ticket: entry.map(|e: EntryClaims| e.ticket),
             admitted: true,
         };
+        // A draw is entered first: no place in its line comes from a claim.
+        if visitor.ticket.is_none() && visitor.sale.config.is_draw() {
+            return Err(Problem::token(Code::InvalidEntry, "Sale-Entry", None));
+        }
         if visitor.sale.switches.force_sold_out || visitor.sale.switches.waitlist_only {
             visitor.admitted = false;
             return Ok(visitor);
@@ -91,8 +95,7 @@ impl ClaimFunction {
                 }
                 Err(problem)
             }
-            // A draw is entered first; a race that is over has a line behind.
-            None if visitor.sale.config.is_draw() => Err(Problem::new(Code::InvalidEntry)),
+            // A race that is over has a line behind it.
             None => {
                 visitor.admitted = false;
                 Ok(visitor)

@@ -98,9 +98,16 @@ impl ClaimFunction {
             Decision::Holds(hold, units) if units >= limit => {
                 self.again(&visitor, &gates, hold, now).await
             }
-            Decision::Holds(_, units) => Err(Problem::new(Code::LimitReached)
-                .member("held", units)
-                .member("limit_per_customer", limit)),
+            Decision::Holds(hold, units) => {
+                // The question may have completed a claim that stopped at its
+                // mark: it becomes an order like any other, and is named.
+                let claim = hold.claim.clone();
+                self.again(&visitor, &gates, hold, now).await?;
+                Err(Problem::new(Code::LimitReached)
+                    .member("held", units)
+                    .member("limit_per_customer", limit)
+                    .member("claim_id", claim.to_string()))
+            }
             Decision::Empty => Err(self.sold_out(&visitor, now).await?),
             Decision::Busy => Err(Problem::new(Code::TooManyRequests)),
         }

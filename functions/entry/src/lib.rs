@@ -108,7 +108,9 @@ impl EntryFunction {
         let pass = self
             .keys
             .pass_of(call.header("sale-pass"), &sale_id, &shopper, now)
-            .map_err(|_| Problem::new(Code::InvalidPass))?;
+            .map_err(|_| {
+                Problem::token(Code::InvalidPass, "Sale-Pass", call.header("sale-pass"))
+            })?;
         Ok(Tap {
             shopper,
             pass: pass.pass_id,

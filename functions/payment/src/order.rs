@@ -2,7 +2,7 @@
 //! and another's look the same.
 
 use api::{Call, Code, Problem, Reply};
-use domain::{Order, OrderId, OrderStatus};
+use domain::{ClaimId, Order, OrderId, OrderStatus, ShopperId};
 use ledger::payments::Refund;
 use payment::{Begun, Refusal};
 use serde_json::{Value, json};
@@ -27,10 +27,27 @@ impl PaymentFunction {
     async fn own(&self, call: &Call) -> Result<(Order, Option<Refund>), Problem> {
         let shopper = call.shopper()?;
         let order: OrderId = call.path("order")?;
-        let found = self.ledger.order_with_refund(&order.claim()).await?;
-        found
-            .filter(|(order, _)| order.shopper == shopper)
-            .ok_or_else(Problem::not_found)
+        match self.ledger.order_with_refund(&order.claim()).await? {
+            Some(found) if found.0.shopper == shopper => Ok(found),
+            Some(_) => Err(Problem::not_found()),
+            None => Err(self.unwritten(&order.claim(), &shopper).await?),
+        }
+    }
+
+    /// What is said of an order that the ledger does not know: its claim may
+    /// be on its way there.
+    async fn unwritten(&self, claim: &ClaimId, shopper: &ShopperId) -> Result<Problem, Problem> {
+        let gates = self.ledger.gates(claim.sale()).await?.unwrap_or_default();
+        let Some(address) = gates.of(claim.bucket()) else {
+            return Ok(Problem::not_found());
+        };
+        let hold = self.gate.hold(&address.tag, claim).await?;
+        let is_theirs = hold.is_some_and(|hold| hold.claim == *claim && hold.shopper == *shopper);
+        Ok(if is_theirs {
+            Problem::new(Code::OrderNotReady)
+        } else {
+            Problem::not_found()
+        })
     }
 
     fn payment(&self, begun: &Begun) -> Value {

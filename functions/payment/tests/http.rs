@@ -17,6 +17,20 @@ const WEBHOOK: &str = "POST /v1/webhooks/{provider}";
 const PAYMENTS: &str = "POST /v1/orders/{order}/payments";
 const CONFIRM: &str = "POST /v1/sandbox/intents/{intent}/confirm";
 
+/// One call: status and body.
+async fn call(
+    function: &PaymentFunction,
+    route: &str,
+    parameters: Value,
+    change: Value,
+) -> (u16, Value) {
+    let event = testing::http_event(route, &parameters, change);
+    let request = lambda_http::request::from_str(&event.to_string()).unwrap();
+    let response = api::invoke(function, request).await;
+    let body = serde_json::from_slice(response.body()).unwrap();
+    (response.status().as_u16(), body)
+}
+
 struct World {
     environment: Environment,
     function: PaymentFunction,
@@ -54,13 +68,8 @@ impl World {
         self.bucket.order(shopper, now, HOUR).await
     }
 
-    /// One call: status and body.
     async fn call(&self, route: &str, parameters: Value, change: Value) -> (u16, Value) {
-        let event = testing::http_event(route, &parameters, change);
-        let request = lambda_http::request::from_str(&event.to_string()).unwrap();
-        let response = api::invoke(&self.function, request).await;
-        let body = serde_json::from_slice(response.body()).unwrap();
-        (response.status().as_u16(), body)
+        call(&self.function, route, parameters, change).await
     }
 
     async fn order_call(&self, route: &str, order: &str, shopper: &str) -> (u16, Value) {
@@ -272,5 +281,29 @@ async fn it_does_not_start_without_a_secret() {
     for secrets in ["", ",", "whsec_test,"] {
         environment.settings = settings(&environment, secrets);
         assert!(PaymentFunction::start(&environment).await.is_err());
+    }
+}
+
+/// The gate has said yes, and the order is still being written.
+#[tokio::test]
+async fn an_order_on_its_way_is_not_ready_for_its_shopper_alone() {
+    let sale = testing::World::open(&[2]).await;
+    let function = PaymentFunction::start(&sale.environment).await.unwrap();
+    let hold = sale.claim(0, "ada", sale.now() + HOUR).await;
+    let never = sale.claim_id(0, "eve").order();
+    for route in ["GET /v1/orders/{order}", PAYMENTS] {
+        for (shopper, order, status, error) in [
+            ("ada", hold.claim.order(), 409, "order_not_ready"),
+            ("bob", hold.claim.order(), 404, "not_found"),
+            ("eve", never.clone(), 404, "not_found"),
+        ] {
+            let session = testing::session(shopper, &[]);
+            let answer = call(&function, route, json!({"order": order}), session).await;
+            assert_eq!(
+                (answer.0, &answer.1["error"]),
+                (status, &error.into()),
+                "{route} {shopper}"
+            );
+        }
     }
 }

@@ -5,7 +5,7 @@ use domain::order::VoidReason;
 use domain::{ClaimId, Money, Order, OrderStatus};
 use futures::future::join_all;
 use gate::{Hold, Release};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use ledger::orders::RELEASE_BATCH;
 use payment::IntentEnd;
 
@@ -13,6 +13,9 @@ use crate::{SweeperFunction, Watched, tell};
 
 /// What ends a look at one bucket: the parts' own errors, in words.
 pub(crate) type Failure = String;
+
+/// An order that is being paid after its `pay_by` is looked at this often.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 
 pub(crate) fn words(error: impl std::fmt::Display) -> Failure {
     error.to_string()
@@ -60,15 +63,20 @@ impl SweeperFunction {
             match order.deadline().map(|deadline| at.extended(deadline)) {
                 Some(deadline) if deadline > now => {
                     // Paying, or given more time: the deadline is moved, not
-                    // dropped. The operator may have given it while the order
-                    // was being written.
+                    // dropped. A payment that is declined ends the hold at
+                    // once, so what is being paid is looked at again soon.
+                    let paying_late = order.status == OrderStatus::Paying && order.pay_by <= now;
+                    let next = if paying_late {
+                        deadline.min(now + LOOK_AGAIN)
+                    } else {
+                        deadline
+                    };
+                    // The operator may have given time while the order was
+                    // being written.
                     if let Some(floor) = at.floor.filter(|floor| order.pay_by < *floor) {
                         self.ledger.extend(&order, floor).await.map_err(words)?;
                     }
-                    let moved = self
-                        .gate
-                        .defer(&at.address.tag, &order.claim, deadline)
-                        .await;
+                    let moved = self.gate.defer(&at.address.tag, &order.claim, next).await;
                     moved.map_err(words)?;
                 }
                 Some(_) => over.push(order),

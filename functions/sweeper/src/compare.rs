@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use domain::{ClaimId, Order, OrderStatus};
 use gate::Hold;
 use gate::upkeep::Correction;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use ledger::orders::WholeBucket;
 
 use crate::bucket::{Failure, words};
@@ -78,25 +78,23 @@ impl SweeperFunction {
             tracing::warn!(sale = %at.sale, bucket = %at.bucket, pending = refunds.pending,
                 "refunds are owed and not confirmed");
         }
-        // A frozen bucket is for recovery to make true, not for this.
+        let before = self.clock.now() - OVERDUE;
+        // A frozen bucket is for recovery to make true, not for this. Its
+        // holds end all the same: the gate forgot them, the ledger did not.
         if !self.gate.is_open(&at.address).await.map_err(words)? {
             tracing::error!(sale = %at.sale, bucket = %at.bucket, "a bucket is frozen");
-            let whole = self.ledger.whole_bucket(&at.sale, at.bucket).await;
+            let whole = self.whole_bucket(at).await?;
             return Ok(Found {
                 frozen: 1,
+                overdue: self.end_overdue(at, &whole, before).await?,
                 refunds: refunds.pending,
-                ..Found::in_ledger(&whole.map_err(words)?)
+                ..Found::in_ledger(&whole)
             });
         }
-        let before = self.clock.now() - OVERDUE;
         // The gate first: what it holds is in the ledger by the time that is
         // read, or it is still on its way.
         let (seen, holds) = self.gate.holds(&at.address.tag).await.map_err(words)?;
-        let whole = self
-            .ledger
-            .whole_bucket(&at.sale, at.bucket)
-            .await
-            .map_err(words)?;
+        let whole = self.whole_bucket(at).await?;
         self.settle_marks(at, &holds).await?;
         let moving = on_their_way(&whole, &holds);
         let mut found = Found::in_ledger(&whole);
@@ -114,23 +112,12 @@ impl SweeperFunction {
             self.end_holds(at, ended).await?;
             return Ok(found);
         }
-        let expected = i64::from(whole.bucket.spare) - i64::from(moving);
-        let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected;
-        let overdue: Vec<Order> = whole
-            .orders
-            .into_iter()
-            .filter(|order| {
-                let deadline = order.deadline();
-                deadline.is_some_and(|deadline| at.extended(deadline) < before)
-            })
-            .collect();
-        if !overdue.is_empty() {
-            tracing::warn!(sale = %at.sale, bucket = %at.bucket, overdue = overdue.len(),
-                "holds are overdue in the ledger");
-            found.overdue = overdue.len();
-            self.end_holds(at, overdue).await?;
+        found.overdue = self.end_overdue(at, &whole, before).await?;
+        if found.overdue > 0 {
             return Ok(found);
         }
+        let expected = i64::from(whole.bucket.spare) - i64::from(moving);
+        let gap = i64::try_from(seen.left).unwrap_or(i64::MAX) - expected;
         if gap < 0 && at.resizing {
             return Ok(found);
         }
@@ -157,6 +144,32 @@ impl SweeperFunction {
 }
 
 impl SweeperFunction {
+    async fn whole_bucket(&self, at: &Watched) -> Result<WholeBucket, Failure> {
+        let whole = self.ledger.whole_bucket(&at.sale, at.bucket);
+        whole.await.map_err(words)
+    }
+
+    /// Ends holds whose deadline the gate has lost, and how many they were.
+    async fn end_overdue(
+        &self,
+        at: &Watched,
+        whole: &WholeBucket,
+        before: Timestamp,
+    ) -> Result<usize, Failure> {
+        let overdue = whole.orders.iter().filter(|order| {
+            let deadline = order.deadline();
+            deadline.is_some_and(|deadline| at.extended(deadline) < before)
+        });
+        let overdue: Vec<Order> = overdue.cloned().collect();
+        let many = overdue.len();
+        if many > 0 {
+            tracing::warn!(sale = %at.sale, bucket = %at.bucket, overdue = many,
+                "holds are overdue in the ledger");
+            self.end_holds(at, overdue).await?;
+        }
+        Ok(many)
+    }
+
     /// Marks of claims in other buckets lose their deadline once the claim has
     /// an order: from then on the order's own bucket knows when it is over.
     /// Else a sale that is paid to the last unit would seem to have holds.
@@ -206,6 +219,7 @@ mod tests {
             claim,
             quantity: 1,
             taken_here: 1,
+            turn: 0,
             pay_by,
             shopper: "u".parse().unwrap(),
         }

@@ -196,8 +196,7 @@ impl Shopper {
             if answer.is_success() {
                 return answer.read();
             }
-            // Until the order is written, nobody knows of it.
-            let not_written = answer.is("not_found");
+            let not_written = answer.is("order_not_ready");
             match answer.wait(&mut self.rng) {
                 Some(wait) => sleep(wait).await,
                 None if not_written => polling.wait().await,

@@ -159,6 +159,7 @@ impl Shopper {
                 if entry.ticket >= 1.0 {
                     count(&world.tally.late);
                 }
+                lock(&world.told).tickets.push(entry.ticket);
                 self.place = Some((entry.ticket, entry.entry_token));
                 return Ok(());
             }
@@ -209,6 +210,9 @@ impl Shopper {
                 match self.claim().await {
                     Claimed::Yes(yes) => {
                         drop(place);
+                        if let Some((ticket, _)) = self.place {
+                            lock(&world.told).served.push(ticket);
+                        }
                         // Only winners need the room.
                         if let Some(ending) = Box::pin(buyer::buy(self, yes)).await {
                             return ending;

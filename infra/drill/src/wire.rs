@@ -199,6 +199,8 @@ pub struct Round {
     pub at: Option<Timestamp>,
     /// Places in line that are admitted from then on.
     pub admitted: u64,
+    /// Tickets below it are.
+    pub threshold: f64,
 }
 
 /// The report on one bucket.

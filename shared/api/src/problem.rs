@@ -56,7 +56,7 @@ codes! {
     /// No such thing, or another's.
     NotFound = "not_found", NOT_FOUND, "There is no such resource.";
     /// Nothing is left.
-    SoldOut = "sold_out", CONFLICT, "Every unit is held or sold.";
+    SoldOut = "sold_out", CONFLICT, "No unit is given out now.";
     /// The customer may not have so many.
     LimitReached = "limit_reached", CONFLICT, "The limit per customer is reached.";
     /// The order's hold has ended.
@@ -125,6 +125,16 @@ impl Problem {
             errors: Vec::new(),
             members: Map::new(),
             cause: None,
+        }
+    }
+
+    /// A token in a header that is missing, or not valid: which of the two is
+    /// no secret, and why it is not valid is one.
+    pub fn token(code: Code, header: &str, sent: Option<&str>) -> Self {
+        let problem = Self::new(code);
+        match sent {
+            None => problem.detail(format!("The header {header} is required.")),
+            Some(_) => problem,
         }
     }
 

@@ -72,6 +72,8 @@ pub enum VoidReason {
     Cap,
     /// The customer already has as many units as allowed.
     Limit,
+    /// Another order of the same key stands, in another bucket.
+    Repeated,
     /// No order existed at the deadline: the message was never sent or is late.
     NoOrder,
 }
@@ -87,6 +89,7 @@ impl VoidReason {
         match self {
             Self::Cap => "cap",
             Self::Limit => "limit",
+            Self::Repeated => "repeated",
             Self::NoOrder => "no_order",
         }
     }
@@ -96,6 +99,7 @@ impl VoidReason {
         match self {
             Self::Cap => "We could not confirm your unit; nothing was charged.",
             Self::Limit => "You already hold as many units as one customer may.",
+            Self::Repeated => "This was one request, and it already has an order.",
             Self::NoOrder => "The hold could not be confirmed in time; nothing was charged.",
         }
     }

@@ -16,6 +16,10 @@ use crate::money::{AMOUNT_MAX, Currency, Money};
 /// The most units in one sale: [`BUCKETS_MAX`] full buckets.
 pub const UNITS_MAX: u32 = BUCKETS_MAX as u32 * UNITS_PER_BUCKET_MAX;
 
+/// From so long before the opening on, a sale is not loaded again: longer than
+/// any copy of the sale is kept, and than the writing of its row may take.
+const CHANGE_MARGIN: SignedDuration = SignedDuration::from_secs(5);
+
 /// Times of a sale are before the year 9999, so that what is kept of it for
 /// weeks after its end still has a time. In seconds since 1970.
 const TIME_MAX_S: i64 = 253_370_764_800;
@@ -250,6 +254,13 @@ impl SaleConfig {
             );
         }
         let mode = read_mode(fields);
+        if let (Some(Mode::Draw { draw_window_ms }), Some(opens), Some(closes)) =
+            (mode, opens_at, closes_at)
+            && opens.at + SignedDuration::from_millis(i64::from(draw_window_ms)) >= closes.at
+            && closes.at > opens.at
+        {
+            fields.wrong("draw_window_ms", "must end before closes_at");
+        }
         let claim_spread_s = or(fields, "claim_spread_s", 0..=60, 3);
         let no_show_percent = or(fields, "no_show_percent", 0..=100, 10);
         let identity_limits = if fields.has("identity_limits") {
@@ -325,8 +336,12 @@ fn early(fields: &mut Fields, field: &str, time: Option<OffsetTime>) -> Option<O
 fn text_of_length(fields: &mut Fields, field: &str, length_max: usize) -> Option<String> {
     let text: Option<String> = fields.text(field);
     let text = fields.require(field, text)?;
-    if text.trim().is_empty() || text.chars().count() > length_max {
-        fields.wrong(field, format_args!("must be 1 to {length_max} characters"));
+    let length = text.chars().count();
+    if text.trim().is_empty() || length > length_max || text.chars().any(char::is_control) {
+        fields.wrong(
+            field,
+            format_args!("must be 1 to {length_max} characters without control characters"),
+        );
         return None;
     }
     Some(text)
@@ -434,6 +449,9 @@ pub struct Sale {
     pub commitment: String,
     /// Buckets are in the ledger and the gates are loaded.
     pub loaded: bool,
+    /// The newest loading that began; the epoch of what it loads.
+    #[serde(default)]
+    pub load: u64,
     /// Where it is.
     pub state: SaleState,
     /// What an operator turned.
@@ -462,6 +480,7 @@ impl Sale {
             free: u64::from(config.units),
             commitment,
             loaded: false,
+            load: 0,
             state: SaleState::Scheduled,
             switches: Switches::default(),
             admission: Admission::before(&config),
@@ -476,6 +495,12 @@ impl Sale {
     /// Whether the sale has opened by this clock.
     pub fn has_opened(&self, now: Timestamp) -> bool {
         now >= self.config.opens_at.at
+    }
+
+    /// Whether it opens too soon to be taken apart and put together again: a
+    /// claim may be let in by a copy of the sale that is not quite new.
+    pub fn is_about_to_open(&self, now: Timestamp) -> bool {
+        now >= self.config.opens_at.at - CHANGE_MARGIN
     }
 
     /// Whether no further claim is taken.
@@ -619,6 +644,14 @@ pub(crate) mod tests {
             ["pay_window_s"]
         );
         assert_eq!(errors_of("name", json!("x".repeat(1_000_000))), ["name"]);
+        assert_eq!(errors_of("name", json!("a\nb")), ["name"]);
+        assert_eq!(errors_of("sku", json!("\u{7f}")), ["sku"]);
+        // The sale is an hour long.
+        assert_eq!(
+            errors_of("draw_window_ms", json!(3_600_000)),
+            ["draw_window_ms"]
+        );
+        assert_eq!(errors_of("draw_window_ms", json!(3_599_999)), [""; 0]);
         assert_eq!(errors_of("mode", json!("lottery")), ["mode"]);
         assert_eq!(errors_of("race_rate_per_s", json!(5)), ["race_rate_per_s"]);
     }

@@ -36,6 +36,9 @@ pub struct Hold {
     /// How many of them were taken from the bucket that says so: none if it
     /// only marks the shopper.
     pub taken_here: u32,
+    /// Which mark led to it, or which mark it is, in the count of the home
+    /// bucket; 0: claimed without a mark.
+    pub turn: u64,
     /// When it must be paid.
     pub pay_by: Timestamp,
     /// Whose.
@@ -46,11 +49,12 @@ impl std::str::FromStr for Hold {
     type Err = Error;
     fn from_str(record: &str) -> Result<Self, Error> {
         let odd = || Error::Unavailable("a record of another shape".to_owned());
-        let mut parts = record.splitn(5, ' ');
+        let mut parts = record.splitn(6, ' ');
         let mut next = || parts.next().ok_or_else(odd);
         let claim = next()?.parse().map_err(|_| odd())?;
         let quantity = next()?.parse().map_err(|_| odd())?;
         let taken_here = next()?.parse().map_err(|_| odd())?;
+        let turn = next()?.parse().map_err(|_| odd())?;
         let pay_by = next()?.parse().map_err(|_| odd())?;
         let shopper = next()?.parse().map_err(|_| odd())?;
         let pay_by = Timestamp::from_millisecond(pay_by).map_err(|_| odd())?;
@@ -58,6 +62,7 @@ impl std::str::FromStr for Hold {
             claim,
             quantity,
             taken_here,
+            turn,
             pay_by,
             shopper,
         })
@@ -89,8 +94,8 @@ pub enum Release {
     Voided,
     /// Voided since the units never existed: none return.
     Forget,
-    /// A mark for a claim that was not made after all.
-    Erase,
+    /// The mark of this turn, for a claim that was not made after all.
+    Erase(u64),
 }
 
 impl Release {
@@ -99,7 +104,7 @@ impl Release {
             Self::Lapsed => ("return", "spent"),
             Self::Voided => ("return", "forget"),
             Self::Forget => ("keep", "forget"),
-            Self::Erase => ("keep", "erase"),
+            Self::Erase(_) => ("keep", "erase"),
         }
     }
 }
@@ -175,6 +180,9 @@ impl Gate {
             .arg(claim.digest())
             .arg(units)
             .arg(shopper);
+        if let Release::Erase(turn) = how {
+            command.arg(turn);
+        }
         self.run(tag, command).await
     }
 }
@@ -190,18 +198,29 @@ impl BucketGate {
     /// # Errors
     /// Frozen, not loaded, or no answer: never "empty".
     pub async fn claim(&self, ask: &Ask<'_>) -> Result<Decision, Error> {
-        self.ask(ask, "take").await
+        self.ask(ask, "take", 0).await
     }
 
-    /// Marks the shopper here for units that are taken elsewhere.
+    /// Asks for units of this bucket, to which the mark of this turn leads.
+    /// "Empty" holds for this turn from then on, whatever comes back here.
     ///
     /// # Errors
     /// As [`BucketGate::claim`].
-    pub async fn mark(&self, ask: &Ask<'_>) -> Result<Decision, Error> {
-        self.ask(ask, "mark").await
+    pub async fn claim_marked(&self, ask: &Ask<'_>, turn: u64) -> Result<Decision, Error> {
+        self.ask(ask, "take", turn).await
     }
 
-    async fn ask(&self, ask: &Ask<'_>, how: &str) -> Result<Decision, Error> {
+    /// Marks the shopper here for units that are taken elsewhere, in place of
+    /// the mark `led_nowhere` (0: of none). "Same" if another mark or claim of
+    /// this key stands.
+    ///
+    /// # Errors
+    /// As [`BucketGate::claim`].
+    pub async fn mark(&self, ask: &Ask<'_>, led_nowhere: u64) -> Result<Decision, Error> {
+        self.ask(ask, "mark", led_nowhere).await
+    }
+
+    async fn ask(&self, ask: &Ask<'_>, how: &str, turn: u64) -> Result<Decision, Error> {
         let mut command = cmd("EVALSHA");
         command
             .arg(&self.fence.sha)
@@ -214,7 +233,8 @@ impl BucketGate {
             .arg(ask.limit)
             .arg(ask.pay_by.as_millisecond())
             .arg(how)
-            .arg(ask.rate_per_s.unwrap_or(0));
+            .arg(ask.rate_per_s.unwrap_or(0))
+            .arg(turn);
         let answer: Vec<Value> = self.gate.run(&self.tag, command).await?;
         let mut words = answer.into_iter().map(read::<String>);
         let mut word = || words.next().unwrap_or_else(|| Ok(String::new()));

@@ -115,27 +115,6 @@ impl Gate {
         .await
     }
 
-    /// Runs commands on the primary that owns the tag, as one: `MULTI` and
-    /// `EXEC` are around them. The answer of `EXEC`.
-    pub(crate) async fn run_transaction(
-        &self,
-        tag: &str,
-        commands: Pipeline,
-    ) -> Result<Value, Error> {
-        // `MULTI`, an answer of "queued" for each command, then `EXEC`.
-        let skipped = commands.len() + 1;
-        let answers = bounded(async {
-            let mut connection = self.connection().await?;
-            Ok(connection
-                .route_pipeline(commands, skipped, 1, primary_of(tag))
-                .await?)
-        })
-        .await?;
-        let answer = answers.into_iter().next();
-        let answer = answer.ok_or_else(|| Error::Unavailable("no answer to EXEC".to_owned()))?;
-        Ok(answer.extract_error()?)
-    }
-
     /// Runs a command on any node.
     pub(crate) async fn ask_any<T: FromRedisValue>(&self, command: Cmd) -> Result<T, Error> {
         let answer = bounded(async {

@@ -140,10 +140,10 @@ impl SaleGates {
             pay_by: hold.pay_by,
             rate_per_s: None,
         };
-        match gate.claim(&ask).await? {
+        match gate.claim_marked(&ask, hold.turn).await? {
             Decision::Empty => {
                 self.gate
-                    .release(home_gate.tag(), &hold.claim, Release::Erase)
+                    .release(home_gate.tag(), &hold.claim, Release::Erase(hold.turn))
                     .await?;
                 Ok(None)
             }
@@ -160,7 +160,7 @@ impl SaleGates {
         home: Option<&BucketGate>,
     ) -> Result<Option<Decision>, Error> {
         let mut unknown = home.is_none().then_some(Error::Frozen);
-        let mut marked = None;
+        let mut marked: Option<Hold> = None;
         let mut candidates = Vec::new();
         // From the home on, so that those who overflow at one moment do not
         // all meet at one bucket.
@@ -182,12 +182,14 @@ impl SaleGates {
                 ..request.ask(&elsewhere)
             };
             if let Some(gate) = home {
-                match gate.mark(&ask).await? {
-                    Decision::Claimed(_) => marked = Some(elsewhere.clone()),
+                let before = marked.map_or(0, |mark| mark.turn);
+                match gate.mark(&ask, before).await? {
+                    Decision::Claimed(mark) => marked = Some(mark),
                     other => return self.complete(other, claim.bucket(), gate).await,
                 }
             }
-            match self.buckets[n].claim(&ask).await {
+            let turn = marked.as_ref().map_or(0, |mark| mark.turn);
+            match self.buckets[n].claim_marked(&ask, turn).await {
                 Ok(Decision::Empty) => {}
                 Ok(decision) => return Ok(Some(decision)),
                 Err(error @ (Error::Frozen | Error::NotReady)) => unknown = Some(error),
@@ -200,9 +202,9 @@ impl SaleGates {
         if let Some(error) = unknown {
             return Err(error);
         }
-        if let (Some(gate), Some(claim)) = (home, marked) {
+        if let (Some(gate), Some(mark)) = (home, marked) {
             self.gate
-                .release(gate.tag(), &claim, Release::Erase)
+                .release(gate.tag(), &mark.claim, Release::Erase(mark.turn))
                 .await?;
         }
         Ok(Some(Decision::Empty))

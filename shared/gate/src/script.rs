@@ -10,6 +10,10 @@ pub(crate) const RELEASE: &str = include_str!("../../../lua/release.lua");
 pub(crate) const ARRIVE: &str = include_str!("../../../lua/arrive.lua");
 /// Corrects a counter.
 pub(crate) const CORRECT: &str = include_str!("../../../lua/correct.lua");
+/// Makes a bucket's keys true.
+pub(crate) const LOAD: &str = include_str!("../../../lua/load.lua");
+/// Reads a whole bucket.
+pub(crate) const READ: &str = include_str!("../../../lua/read.lua");
 /// Takes free units out, or puts units in.
 pub(crate) const TAKE: &str = include_str!("../../../lua/take.lua");
 

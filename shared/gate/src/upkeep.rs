@@ -54,6 +54,9 @@ pub enum Correction {
 /// Claims taken from a bucket's deadlines at once: one read stays short.
 pub const DUE_BATCH: usize = 500;
 
+/// Marks of one life of a bucket: more than it can ever make.
+const TURNS: u64 = 1_000_000_000;
+
 /// A gap below zero is only corrected if it was seen this long before: what
 /// is on its way between the two stores has arrived by then.
 const GAP_AGE_MS: u32 = 2_000;
@@ -63,33 +66,39 @@ impl Gate {
     /// who has just read the ledger, as the bucket's one writer, may do so.
     ///
     /// # Errors
-    /// No answer; the bucket may be frozen then, never too full.
+    /// No answer: the bucket may be frozen then, never too full. Frozen: a
+    /// later life of it has begun.
     pub async fn load(&self, address: &GateAddress, truth: &Truth) -> Result<(), Error> {
         let (stock, due) = (stock_key(&address.tag), due_key(&address.tag));
-        let mut write = pipe();
-        write.atomic().del(&[&stock, &due]).ignore();
-        let mut fields = vec![
-            ("left".to_owned(), truth.left.to_string()),
-            ("taken".to_owned(), truth.taken.to_string()),
-            ("epoch".to_owned(), address.epoch.to_string()),
-        ];
+        let mut write = script::eval(script::LOAD, &[&stock, &due]);
+        write.arg(address.epoch);
+        write.arg(&["left", &truth.left.to_string()]);
+        write.arg(&["taken", &truth.taken.to_string()]);
+        // Above every turn of the lives before this one, which other buckets
+        // may remember.
+        write.arg("turn").arg(address.epoch * TURNS);
         let mut held = std::collections::HashMap::<&str, (u32, String)>::new();
-        for (hold, deadline) in &truth.holds {
+        for (hold, _) in &truth.holds {
             let entry = held.entry(hold.shopper.as_str()).or_default();
             entry.0 += hold.quantity;
             entry.1 = format!("{} {}", entry.1, hold.claim.digest());
-            fields.push((format!("c:{}", hold.claim.digest()), record(hold)));
+            write.arg(format!("c:{}", hold.claim.digest()));
+            write.arg(record(hold));
+        }
+        for (shopper, (units, digests)) in held {
+            write.arg(format!("u:{shopper}"));
+            write.arg(format!("{units}{digests}"));
+        }
+        write.arg("");
+        for (hold, deadline) in &truth.holds {
             if let Some(deadline) = deadline {
-                write
-                    .zadd(&due, hold.claim.to_string(), deadline.as_millisecond())
-                    .ignore();
+                write.arg(hold.claim.to_string());
+                write.arg(deadline.as_millisecond());
             }
         }
-        fields.extend(held.into_iter().map(|(shopper, (units, digests))| {
-            (format!("u:{shopper}"), format!("{units}{digests}"))
-        }));
-        write.hset_multiple(&stock, &fields).ignore();
-        self.run_transaction(&address.tag, write).await?;
+        if !self.run::<bool>(&address.tag, write).await? {
+            return Err(Error::Frozen);
+        }
         let mut load = cmd("SCRIPT");
         load.arg("LOAD").arg(self.bucket(address).fence.text);
         self.run::<String>(&address.tag, load).await?;
@@ -155,13 +164,9 @@ impl Gate {
     /// # Errors
     /// No answer, or the bucket is not loaded.
     pub async fn holds(&self, tag: &str) -> Result<(View, Vec<Hold>), Error> {
-        let mut read_all = pipe();
-        read_all.atomic();
-        read_all.cmd("HGETALL").arg(stock_key(tag));
-        read_all.cmd("ZRANGE").arg(due_key(tag)).arg(0).arg(-1);
-        let answers = self.run_transaction(tag, read_all).await?;
+        let read = script::eval(script::READ, &[&stock_key(tag), &due_key(tag)]);
         let (fields, due): (std::collections::HashMap<String, String>, Vec<String>) =
-            read(answers)?;
+            self.run(tag, read).await?;
         let number = |name: &str| {
             fields
                 .get(name)
@@ -302,10 +307,11 @@ impl Gate {
 
 fn record(hold: &Hold) -> String {
     format!(
-        "{} {} {} {} {}",
+        "{} {} {} {} {} {}",
         hold.claim,
         hold.quantity,
         hold.taken_here,
+        hold.turn,
         hold.pay_by.as_millisecond(),
         hold.shopper
     )

@@ -61,16 +61,18 @@ pub enum Outcome {
 pub const RELEASE_BATCH: usize = 40;
 
 impl Ledger {
-    /// Writes a bucket's row before opening; a row with orders is left alone.
+    /// Writes a bucket's row before opening; a row with orders is left alone,
+    /// and one of a newer loading.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if units of it are allotted.
+    /// [`Error::Conflict`] if it was.
     pub async fn put_bucket(&self, sale: &SaleId, id: BucketId, row: &Bucket) -> Result<(), Error> {
         let mut writes = Transaction::new();
         writes
             .put(&key::bucket(sale, id), row)?
-            .only_if("attribute_not_exists(pk) OR allotted = :none")
-            .number(":none", 0);
+            .only_if("attribute_not_exists(pk) OR (allotted = :none AND epoch <= :epoch)")
+            .number(":none", 0)
+            .number(":epoch", row.epoch);
         self.table.write_or_conflict(&writes).await
     }
 
@@ -138,8 +140,9 @@ impl Ledger {
     /// Writes claims of one bucket as orders, in their order, and says what
     /// became of each. One transaction if nothing is refused.
     ///
-    /// Three conditions guard it: the order is new, the customer's units stay
-    /// within `limit`, the bucket's units within its capacity.
+    /// Four conditions guard it: the order is new, the customer's units stay
+    /// within `limit`, the key has no order in another bucket, the bucket's
+    /// units stay within its capacity.
     ///
     /// # Errors
     /// No answer: nothing is known, and doing it again is safe.
@@ -192,8 +195,15 @@ impl Ledger {
                     outcomes[index] = Some(Outcome::Existing(Box::new(existing)));
                     decided = true;
                 }
-            } else if let Reason::Condition(_) = &reasons[2 * position + 1] {
-                outcomes[index] = Some(Outcome::Refused(VoidReason::Limit));
+            } else if let Reason::Condition(row) = &reasons[2 * position + 1] {
+                let digest = orders[index].claim.digest();
+                let claims = row.as_ref().and_then(|row| row.get("claims")?.as_ss().ok());
+                let repeated = claims.is_some_and(|claims| claims.iter().any(|one| one == digest));
+                outcomes[index] = Some(Outcome::Refused(if repeated {
+                    VoidReason::Repeated
+                } else {
+                    VoidReason::Limit
+                }));
                 decided = true;
             }
         }
@@ -356,9 +366,17 @@ fn order_writes(
         units += order.quantity;
         writes.put(&key::order(&order.claim), order)?.only_new();
         writes
-            .update(&key::limit(sale, &order.shopper), "ADD #units :units")
-            .only_if("attribute_not_exists(#units) OR #units <= :room")
+            .update(
+                &key::limit(sale, &order.shopper),
+                "ADD #units :units, claims :digests",
+            )
+            .only_if(
+                "(attribute_not_exists(#units) OR #units <= :room) \
+                 AND NOT contains(claims, :digest)",
+            )
             .name("#units", "units")
+            .text(":digest", order.claim.digest())
+            .one_of_set(":digests", order.claim.digest())
             .number(":units", order.quantity)
             .number(":room", i64::from(limit) - i64::from(order.quantity));
     }

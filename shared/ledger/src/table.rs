@@ -473,6 +473,11 @@ impl PartBuilder<'_> {
         self.value(placeholder, AttributeValue::S(value.into()))
     }
 
+    /// A set of one text for a placeholder, to be added to a set.
+    pub fn one_of_set(self, placeholder: &str, value: impl Into<String>) -> Self {
+        self.value(placeholder, AttributeValue::Ss(vec![value.into()]))
+    }
+
     /// A yes or no for a placeholder.
     pub fn flag(self, placeholder: &str, value: bool) -> Self {
         self.value(placeholder, AttributeValue::Bool(value))

@@ -106,3 +106,24 @@ async fn a_counter_is_never_lowered_below_zero() {
     // Unreadable if it were below zero.
     assert_eq!(world.left(0).await, 0);
 }
+
+/// The server was started anew and knows neither holds nor scripts.
+#[tokio::test]
+async fn holds_of_a_frozen_bucket_end_in_the_ledger() {
+    let world = World::open(&[5]).await;
+    let hold = world.claim(0, "u", world.now() + MINUTE).await;
+    world.order(&hold).await;
+    let tag = &world.address(0).tag;
+    redis::cmd("DEL")
+        .arg(&[format!("{{{tag}}}:stock"), format!("{{{tag}}}:due")])
+        .exec(&mut testing::gates::shared().connect(0).unwrap())
+        .unwrap();
+    let mut gates = world.gates.clone();
+    gates.addresses[0].epoch += 1;
+    world.ledger.save_gates(&world.sale, &gates).await.unwrap();
+    keep_up(&world, MINUTE / 2).await;
+    assert_eq!(world.allotted(0).await, 1);
+    keep_up(&world, MINUTE * 2).await;
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
+    assert_eq!(world.allotted(0).await, 0);
+}

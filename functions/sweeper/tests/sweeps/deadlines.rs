@@ -96,7 +96,7 @@ async fn a_mark_without_a_claim_goes_and_creates_no_unit() {
         rate_per_s: None,
     };
     let home = world.gate.bucket(world.address(0));
-    assert!(matches!(home.mark(&ask).await, Ok(Decision::Claimed(_))));
+    assert!(matches!(home.mark(&ask, 0).await, Ok(Decision::Claimed(_))));
     for _ in 0..2 {
         sweep(&world, SECOND).await;
         assert_eq!((world.left(0).await, world.left(1).await), (0, 5));
@@ -107,10 +107,13 @@ async fn a_mark_without_a_claim_goes_and_creates_no_unit() {
     let key = "key-0002".parse().unwrap();
     let next = domain::ClaimId::derive(&world.sale, BucketId(1), ask.shopper, &key);
     let next = home
-        .mark(&Ask {
-            claim: &next,
-            ..ask
-        })
+        .mark(
+            &Ask {
+                claim: &next,
+                ..ask
+            },
+            0,
+        )
         .await;
     assert!(matches!(next, Ok(Decision::Claimed(_))), "{next:?}");
 }
@@ -128,7 +131,7 @@ async fn a_mark_and_its_claim_without_a_message_give_one_unit_back() {
         rate_per_s: None,
     };
     let home = world.gate.bucket(world.address(0));
-    assert!(matches!(home.mark(&ask).await, Ok(Decision::Claimed(_))));
+    assert!(matches!(home.mark(&ask, 0).await, Ok(Decision::Claimed(_))));
     for _ in 0..2 {
         sweep(&world, SECOND).await;
         assert_eq!((world.left(0).await, world.left(1).await), (0, 5));
@@ -149,12 +152,12 @@ async fn a_mark_of_an_order_does_not_end_it() {
         rate_per_s: None,
     };
     let home = world.gate.bucket(world.address(0));
-    assert!(matches!(home.mark(&ask).await, Ok(Decision::Claimed(_))));
+    assert!(matches!(home.mark(&ask, 0).await, Ok(Decision::Claimed(_))));
     sweep(&world, SECOND).await;
     assert_eq!(world.find(&hold.claim).await.unwrap(), order);
     assert_eq!(world.left(1).await, 4);
     // The mark still says who holds a unit.
-    let again = home.mark(&ask).await;
+    let again = home.mark(&ask, 0).await;
     assert!(matches!(again, Ok(Decision::Same(_))), "{again:?}");
 }
 

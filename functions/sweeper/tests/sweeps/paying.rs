@@ -59,12 +59,25 @@ async fn paying_holds_beyond_pay_by_until_the_intent_ends() {
     sweep(&till.world, MINUTE + SECOND * 5).await;
     assert_eq!(till.status().await, OrderStatus::Paying);
     assert_eq!(till.world.left(0).await, 4);
+    // It is looked at again, but not at once.
     let tag = &till.world.address(0).tag;
-    let pay_until = till.order.pay_until.unwrap();
-    let moved = till.world.gate.due(tag, pay_until).await.unwrap();
+    let now = till.world.now() + MINUTE + SECOND * 5;
+    assert_eq!(till.world.gate.due(tag, now).await.unwrap(), []);
+    let moved = till.world.gate.due(tag, now + SECOND * 2).await.unwrap();
     assert_eq!(moved, std::slice::from_ref(&till.order.claim));
-    let before = till.world.gate.due(tag, pay_until - SECOND).await.unwrap();
-    assert_eq!(before, []);
+}
+
+#[tokio::test]
+async fn a_payment_that_is_declined_after_pay_by_ends_the_hold_at_the_next_look() {
+    let till = Till::new().await;
+    sweep(&till.world, MINUTE + SECOND * 5).await;
+    let intent = till.order.intent.as_ref().unwrap();
+    let declined = till.world.now() + MINUTE + SECOND * 6;
+    let ended = till.world.ledger.end_attempt(&till.order, intent, declined);
+    assert!(ended.await.unwrap());
+    sweep(&till.world, MINUTE + SECOND * 7).await;
+    assert_eq!(till.status().await, OrderStatus::Expired);
+    assert_eq!(till.world.left(0).await, 5);
 }
 
 #[tokio::test]

@@ -80,10 +80,11 @@ pub(super) fn good() -> (Ledger, Told) {
         paid,
         ..BucketSummary::default()
     };
-    let round = |round, ms, admitted| Round {
+    let round = |round, ms, admitted: u32| Round {
         round,
         at: Some(at(ms)),
-        admitted,
+        admitted: admitted.into(),
+        threshold: f64::from(admitted) / 20.0,
     };
     let mut lapsed = order(1, 1, OrderStatus::Expired, 0);
     lapsed.changed_at = Some(at(10_400));
@@ -125,6 +126,8 @@ pub(super) fn good() -> (Ledger, Told) {
     let mut told = Told {
         units: 4,
         entrants: 20,
+        tickets: (0..100).map(|n| (f64::from(n) + 0.5) / 100.0).collect(),
+        served: vec![0.025, 0.075, 0.325],
         ..Told::default()
     };
     for order in ledger.orders() {

@@ -3,6 +3,7 @@
 //! A pure function: every check has a test with a good report and one with a
 //! report that breaks it and nothing else.
 
+mod draw;
 mod money;
 mod stock;
 mod told;
@@ -60,6 +61,10 @@ pub struct Told {
     pub given_back: BTreeSet<ClaimId>,
     /// Answers that contradict each other.
     pub contradictions: Vec<String>,
+    /// Every ticket of a draw that was given out; from 1.0 on: behind it.
+    pub tickets: Vec<f64>,
+    /// The tickets of those who were answered with a yes.
+    pub served: Vec<f64>,
     /// Shoppers with a place in line.
     pub entrants: u64,
     /// Of those, how many would have taken one more unit at the end.
@@ -76,6 +81,8 @@ impl Default for Told {
             paid: BTreeSet::new(),
             given_back: BTreeSet::new(),
             contradictions: Vec::new(),
+            tickets: Vec::new(),
+            served: Vec::new(),
             entrants: 0,
             wanting: 0,
         }
@@ -193,6 +200,7 @@ pub fn audit(ledger: &Ledger, told: &Told) -> Audit {
             prompt,
             waiting::not_stranded(ledger, told),
             stock::within_limit(ledger, told),
+            draw::fair(ledger, told),
             told::kept(ledger, told),
             told::consistent(told),
             money::captures(ledger, told),

@@ -129,3 +129,24 @@ async fn only_a_replica_acknowledges() {
     servers.resume(1);
     assert!(shop.bucket(0).replicated().await.unwrap());
 }
+
+/// Two loadings at a time: the older one comes second.
+#[tokio::test]
+async fn a_later_life_is_not_undone_by_an_earlier_one() {
+    let shop = Shop::open(&[3]).await;
+    let next = GateAddress {
+        epoch: 2,
+        ..shop.address(0).clone()
+    };
+    let truth = |left| Truth {
+        left,
+        ..Truth::default()
+    };
+    shop.gate.load(&next, &truth(2)).await.unwrap();
+    let late = shop.gate.load(shop.address(0), &truth(3)).await;
+    assert!(matches!(late, Err(Error::Frozen)), "{late:?}");
+    assert_eq!(shop.left(0).await, 2);
+    // The same one again is as good as once.
+    shop.gate.load(&next, &truth(2)).await.unwrap();
+    assert_eq!(shop.left(0).await, 2);
+}

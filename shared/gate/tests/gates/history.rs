@@ -14,6 +14,8 @@ const SEEDS: std::ops::Range<u64> = 0..12;
 const STEPS: usize = 250;
 const CAPACITY: u32 = 9;
 const LIMIT: u32 = 3;
+/// Turns of the first life of a bucket are above this.
+const TURNS: u64 = 1_000_000_000;
 
 /// A bucket as its rules say it.
 #[derive(Default)]
@@ -26,6 +28,10 @@ struct Reference {
     claims: BTreeMap<String, Known>,
     /// Units that count against a shopper's limit.
     units: BTreeMap<String, u32>,
+    /// Marks so far.
+    turns: u64,
+    /// The newest turn of each key that found nothing.
+    refused: BTreeMap<String, u64>,
 }
 
 #[derive(Clone)]
@@ -34,6 +40,7 @@ struct Known {
     shopper: String,
     quantity: u32,
     here: u32,
+    turn: u64,
     due: bool,
     /// Whether its units count against the shopper's limit.
     counts: bool,
@@ -48,10 +55,12 @@ enum Said {
 }
 
 impl Reference {
-    fn ask(&mut self, claim: &ClaimId, wish: &Wish, takes: bool) -> Said {
+    /// `turn`: the mark that led to a bucket that takes; else the mark that is
+    /// replaced.
+    fn ask(&mut self, claim: &ClaimId, wish: &Wish, takes: bool, turn: u64) -> Said {
         let shopper = wish.shopper.to_string();
         if let Some(known) = self.claims.get(claim.digest()) {
-            if takes || known.here > 0 || known.claim == *claim {
+            if takes || known.here > 0 || turn == 0 || known.turn != turn {
                 return Said::Same(known.claim.clone());
             }
             if known.counts {
@@ -63,10 +72,22 @@ impl Reference {
                 return Said::Holds(units);
             }
         }
-        let here = if takes { wish.quantity } else { 0 };
-        if here > self.left {
-            return Said::Empty;
-        }
+        let (here, turn) = if takes {
+            let refused = self.refused.get(claim.digest()).copied().unwrap_or(0);
+            if turn > 0 && turn <= refused {
+                return Said::Empty;
+            }
+            if wish.quantity > self.left {
+                if turn > 0 {
+                    self.refused.insert(claim.digest().to_owned(), turn);
+                }
+                return Said::Empty;
+            }
+            (wish.quantity, turn)
+        } else {
+            self.turns += 1;
+            (0, TURNS + self.turns)
+        };
         self.left -= here;
         *self.units.entry(shopper.clone()).or_default() += wish.quantity;
         let known = Known {
@@ -74,6 +95,7 @@ impl Reference {
             shopper,
             quantity: wish.quantity,
             here,
+            turn,
             due: true,
             counts: true,
         };
@@ -88,15 +110,20 @@ impl Reference {
         if !known.due || known.claim != *claim {
             return false;
         }
+        if let Release::Erase(turn) = how
+            && turn != known.turn
+        {
+            return false;
+        }
         known.due = false;
         match how {
             Release::Lapsed | Release::Voided => self.left += known.here,
-            Release::Forget | Release::Erase => self.gone += known.here,
+            Release::Forget | Release::Erase(_) => self.gone += known.here,
         }
         if how != Release::Lapsed && std::mem::take(&mut known.counts) {
             *self.units.get_mut(&known.shopper).unwrap() -= known.quantity;
         }
-        if how == Release::Erase {
+        if matches!(how, Release::Erase(_)) {
             self.claims.remove(claim.digest());
         }
         true
@@ -109,6 +136,12 @@ impl Reference {
         {
             self.paid += known.here;
         }
+    }
+
+    fn turn(&self, claim: &ClaimId) -> u64 {
+        self.claims
+            .get(claim.digest())
+            .map_or(0, |known| known.turn)
     }
 
     fn due(&self) -> BTreeSet<ClaimId> {
@@ -152,13 +185,18 @@ async fn act(shop: &Shop, reference: &mut Reference, random: &mut StdRng) -> Str
     // A mark's claim is in another bucket.
     let bucket = random.random_range(0..3u16);
     let claim = shop.claim_id(bucket, &wish);
+    let turn = match random.random_range(0..3) {
+        0 => 0,
+        1 => TURNS + random.random_range(0..=reference.turns),
+        _ => reference.turn(&claim),
+    };
     match random.random_range(0..100) {
         0..50 => {
             let takes = bucket == 0;
             let answer = if takes {
-                shop.claim(0, &wish).await
+                shop.claim_after(turn, 0, &wish).await
             } else {
-                shop.mark(0, bucket, &wish).await
+                shop.mark_after(turn, 0, bucket, &wish).await
             };
             let said = match answer.unwrap() {
                 Decision::Claimed(hold) => Said::Claimed(hold.claim),
@@ -169,7 +207,8 @@ async fn act(shop: &Shop, reference: &mut Reference, random: &mut StdRng) -> Str
             };
             let quantity = wish.quantity;
             let what = format!("{claim} of {shopper} for {quantity}");
-            assert_eq!(said, reference.ask(&claim, &wish, takes), "{what}");
+            let expected = reference.ask(&claim, &wish, takes, turn);
+            assert_eq!(said, expected, "{what}, turn {turn}");
             what
         }
         50..85 => {
@@ -177,7 +216,7 @@ async fn act(shop: &Shop, reference: &mut Reference, random: &mut StdRng) -> Str
                 Release::Lapsed,
                 Release::Voided,
                 Release::Forget,
-                Release::Erase,
+                Release::Erase(turn),
             ][random.random_range(0..4)];
             let what = format!("{how:?} {claim}");
             let ended = shop.release(0, &claim, how).await;

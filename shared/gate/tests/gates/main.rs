@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod claim;
+
+mod failover;
 mod fence;
 mod history;
 mod ids;

@@ -1,7 +1,10 @@
 //! A shopper whose home bucket is empty or frozen.
 
+use std::time::Duration;
+
 use domain::BucketId;
 use domain::slot::{GateAddress, Gates};
+use gate::upkeep::Truth;
 use gate::{Decision, Error, Release};
 
 use crate::shop::{KEY, OTHER_KEY, Shop, claimed, holds, same, wish};
@@ -79,10 +82,108 @@ async fn a_mark_that_moves_on_keeps_the_shoppers_other_units() {
     let shop = Shop::open(&[1, 0, 0]).await;
     let key = |n: u32| wish("u", &format!("key-000{n}")).of(1, 2);
     claimed(shop.claim(0, &key(1)).await);
-    claimed(shop.mark(0, 1, &key(2)).await);
-    claimed(shop.mark(0, 2, &key(2)).await);
+    let mark = claimed(shop.mark(0, 1, &key(2)).await);
+    claimed(shop.mark_after(mark.turn, 0, 2, &key(2)).await);
     let (newest, units) = holds(shop.mark(0, 2, &key(3)).await);
     assert_eq!((newest.claim, units), (shop.claim_id(2, &key(2)), 2));
+}
+
+#[tokio::test]
+async fn a_mark_is_moved_on_only_by_who_found_its_bucket_empty() {
+    let shop = Shop::open(&[0, 1, 1]).await;
+    let me = wish(&shop.at_home(0, 0), KEY).of(1, 2);
+    let mark = claimed(shop.mark(0, 1, &me).await);
+    // Another repetition has not asked there, or asked for an earlier mark.
+    for turn in [0, mark.turn - 1] {
+        assert_eq!(same(shop.mark_after(turn, 0, 2, &me).await), mark);
+    }
+    let moved = claimed(shop.mark_after(mark.turn, 0, 2, &me).await);
+    assert!(moved.turn > mark.turn);
+    // Who found the first one's bucket empty, too, comes too late to erase it.
+    assert!(
+        !shop
+            .release(0, &mark.claim, Release::Erase(mark.turn))
+            .await
+    );
+    assert_eq!(same(shop.mark(0, 1, &me).await), moved);
+}
+
+#[tokio::test]
+async fn a_bucket_that_was_empty_stays_empty_for_that_turn() {
+    let shop = Shop::open(&[0, 1]).await;
+    let me = wish(&shop.at_home(0, 0), KEY);
+    let mark = claimed(shop.mark(0, 1, &me).await);
+    let other = claimed(shop.claim(1, &wish("another", KEY)).await);
+    assert_eq!(
+        shop.claim_after(mark.turn, 1, &me).await.unwrap(),
+        Decision::Empty
+    );
+    shop.release(1, &other.claim, Release::Voided).await;
+    // A repetition that was on its way there: the first has moved on since.
+    assert_eq!(
+        shop.claim_after(mark.turn, 1, &me).await.unwrap(),
+        Decision::Empty
+    );
+    // For the next mark it is not.
+    let mark = claimed(shop.mark_after(mark.turn, 0, 1, &me).await);
+    claimed(shop.claim_after(mark.turn, 1, &me).await);
+}
+
+/// A turn is never given out twice, in no life of the bucket: others remember
+/// what they refused.
+#[tokio::test]
+async fn turns_go_up_over_the_lives_of_a_bucket() {
+    let shop = Shop::open(&[0, 1]).await;
+    let me = wish(&shop.at_home(0, 0), KEY);
+    let before = claimed(shop.mark(0, 1, &me).await);
+    let next = GateAddress {
+        epoch: 2,
+        ..shop.address(0).clone()
+    };
+    shop.gate.load(&next, &Truth::default()).await.unwrap();
+    let mut shop = shop;
+    shop.gates.addresses[0] = next;
+    let after = claimed(shop.mark(0, 1, &me).await);
+    assert!(after.turn > before.turn);
+}
+
+/// Parallel repetitions of one claim while units of other buckets come and go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_key_is_one_claim_while_units_come_and_go() {
+    let shop = Shop::open(&[0, 1, 1, 1]).await;
+    for n in 0..300 {
+        let me = wish(&shop.at_home(0, n), KEY).of(1, 2);
+        let others = async {
+            for round in 0..12 {
+                for bucket in [3, 1, 2, 1] {
+                    let other = wish(&format!("other_{n}_{bucket}_{round}"), KEY);
+                    if let Ok(Decision::Claimed(hold)) = shop.claim(bucket, &other).await {
+                        tokio::task::yield_now().await;
+                        shop.release(bucket, &hold.claim, Release::Voided).await;
+                    }
+                }
+            }
+        };
+        let taps = futures::future::join_all((0..6).map(|tap| {
+            let (shop, me) = (shop.clone(), me.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_micros(tap * 150)).await;
+                shop.buy(&me).await
+            })
+        }));
+        let ((), answers) = tokio::join!(others, taps);
+        let mut mine = Vec::new();
+        for bucket in 1..4 {
+            let claim = shop.claim_id(bucket, &me);
+            let hold = shop.gate.hold(shop.tag(bucket), &claim).await.unwrap();
+            if hold.is_some_and(|hold| hold.taken_here > 0) {
+                mine.push(bucket);
+                shop.release(bucket, &claim, Release::Voided).await;
+            }
+        }
+        assert!(mine.len() <= 1, "round {n}: units in {mine:?}: {answers:?}");
+        assert_eq!(shop.left_of_all().await, [0, 1, 1, 1], "round {n}");
+    }
 }
 
 #[tokio::test]

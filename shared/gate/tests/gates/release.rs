@@ -11,7 +11,7 @@ async fn twice_is_once_in_every_way() {
         (Release::Lapsed, 3),
         (Release::Voided, 3),
         (Release::Forget, 2),
-        (Release::Erase, 2),
+        (Release::Erase(0), 2),
     ] {
         let shop = Shop::open(&[3]).await;
         let hold = claimed(shop.claim(0, &wish("u", KEY)).await);
@@ -72,7 +72,10 @@ async fn what_is_erased_was_never_asked_for() {
     let shop = Shop::open(&[3, 3]).await;
     let marked = claimed(shop.mark(0, 1, &wish("u", KEY)).await);
     assert_eq!(marked.taken_here, 0);
-    assert!(shop.release(0, &marked.claim, Release::Erase).await);
+    assert!(
+        shop.release(0, &marked.claim, Release::Erase(marked.turn))
+            .await
+    );
     let hold = claimed(shop.claim(0, &wish("u", KEY)).await);
     assert_eq!(hold.taken_here, 1);
     assert_eq!(shop.left_of_all().await, [2, 3]);
@@ -80,7 +83,7 @@ async fn what_is_erased_was_never_asked_for() {
 
 #[tokio::test]
 async fn a_claim_that_is_voided_leaves_the_others_of_its_shopper() {
-    for how in [Release::Voided, Release::Forget, Release::Erase] {
+    for how in [Release::Voided, Release::Forget, Release::Erase(0)] {
         let shop = Shop::open(&[10]).await;
         let kept = claimed(shop.claim(0, &wish("u", KEY).of(1, 2)).await);
         let voided = claimed(shop.claim(0, &wish("u", OTHER_KEY).of(1, 2)).await);

@@ -1,10 +1,11 @@
 //! The gates of a sale, and shoppers in front of them.
 
 use domain::bucket::home;
-use domain::slot::{GateAddress, Gates};
+use domain::slot::{GateAddress, Gates, tag};
 use domain::{BucketId, ClaimId, IdempotencyKey, SaleId, ShopperId};
 use gate::bucket::BucketGate;
 use gate::sale::Request;
+use gate::upkeep::Truth;
 use gate::{Ask, Decision, Error, Gate, Hold, Release, SaleGates};
 use jiff::{SignedDuration, Timestamp};
 use runtime::Environment;
@@ -74,6 +75,44 @@ impl Shop {
         }
     }
 
+    /// Buckets on different servers, in turn.
+    pub(crate) async fn spread(servers: &GateServers, capacities: &[u32]) -> Self {
+        let environment = gates::environment(servers);
+        let gate = Gate::connect(&environment).unwrap();
+        let sale = gates::unique_sale();
+        let owned = gate.primaries().await.unwrap();
+        let mut addresses = Vec::new();
+        for (n, &left) in capacities.iter().enumerate() {
+            let tag = tag(&sale, BucketId(n as u16), &owned[n % owned.len()]);
+            let address = GateAddress { tag, epoch: 1 };
+            let truth = Truth {
+                left,
+                ..Truth::default()
+            };
+            gate.load(&address, &truth).await.unwrap();
+            addresses.push(address);
+        }
+        Self {
+            environment,
+            gate,
+            sale,
+            gates: Gates { addresses },
+        }
+    }
+
+    /// Which server has a bucket.
+    pub(crate) fn server_of(&self, servers: &GateServers, bucket: u16) -> usize {
+        let has = |index: &usize| {
+            let mut connection = servers.connect(*index).unwrap();
+            redis::cmd("HGET")
+                .arg(format!("{{{}}}:stock", self.tag(bucket)))
+                .arg("left")
+                .query::<String>(&mut connection)
+                .is_ok()
+        };
+        (0..servers.primaries()).find(has).unwrap()
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.environment.clock.now()
     }
@@ -111,8 +150,32 @@ impl Shop {
         elsewhere: u16,
         wish: &Wish,
     ) -> Result<Decision, Error> {
+        self.mark_after(0, bucket, elsewhere, wish).await
+    }
+
+    /// The same, in place of a mark that led nowhere.
+    pub(crate) async fn mark_after(
+        &self,
+        turn: u64,
+        bucket: u16,
+        elsewhere: u16,
+        wish: &Wish,
+    ) -> Result<Decision, Error> {
         let claim = self.claim_id(elsewhere, wish);
-        self.bucket(bucket).mark(&self.ask(wish, &claim)).await
+        let ask = self.ask(wish, &claim);
+        self.bucket(bucket).mark(&ask, turn).await
+    }
+
+    /// Asks the bucket to which the mark of this turn leads.
+    pub(crate) async fn claim_after(
+        &self,
+        turn: u64,
+        bucket: u16,
+        wish: &Wish,
+    ) -> Result<Decision, Error> {
+        let claim = self.claim_id(bucket, wish);
+        let ask = self.ask(wish, &claim);
+        self.bucket(bucket).claim_marked(&ask, turn).await
     }
 
     fn ask<'a>(&self, wish: &'a Wish, claim: &'a ClaimId) -> Ask<'a> {

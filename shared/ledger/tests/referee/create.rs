@@ -63,6 +63,34 @@ async fn a_second_claim_of_a_customer_is_refused() {
     assert_eq!(shelf.units_of("u").await, 1);
 }
 
+/// One key is one order, whatever the gates of two buckets said.
+#[tokio::test]
+async fn a_key_that_was_answered_by_two_buckets_is_one_order() {
+    let shelf = Shelf::new(10).await;
+    let order = shelf.first("u");
+    assert_eq!(shelf.create(5, &[order.clone()]).await, [Outcome::Created]);
+    let elsewhere = domain::BucketId(1);
+    let (sale, row) = (&shelf.bucket.sale, ledger::orders::Bucket::new(10, 1));
+    shelf
+        .ledger
+        .put_bucket(sale, elsewhere, &row)
+        .await
+        .unwrap();
+    let twin = [Order {
+        claim: order.claim.in_bucket(elsewhere),
+        ..order
+    }];
+    for _ in 0..2 {
+        let outcome = shelf.ledger.create_orders(sale, elsewhere, 5, &twin);
+        let refused = Outcome::Refused(VoidReason::Repeated);
+        assert_eq!(outcome.await.unwrap(), [refused]);
+    }
+    assert_eq!(shelf.units_of("u").await, 1);
+    // Another key is another order.
+    let other = shelf.another("u", "key-0002");
+    assert_eq!(shelf.create(5, &[other]).await, [Outcome::Created]);
+}
+
 #[tokio::test]
 async fn two_claims_of_one_customer_fit_in_a_batch_if_the_limit_says_so() {
     for (limit, second) in [(2, Outcome::Created), (1, REFUSED_LIMIT)] {

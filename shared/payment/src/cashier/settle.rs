@@ -109,16 +109,16 @@ impl Cashier {
     }
 
     async fn park(&self, event: &EventRow) -> Result<Applied, Refusal> {
-        if self.ledger.keep_event(event, EventStatus::Parked).await? {
-            let order = event.order_id.as_ref().map(ToString::to_string);
-            metrics::overall().value(Metric::PaymentParked, 1.0).write();
-            tracing::error!(
-                event = event.event,
-                intent = event.intent.as_str(),
-                order,
-                "a payment succeeded for an order that does not exist"
-            );
-        }
+        self.ledger.keep_event(event, EventStatus::Parked).await?;
+        // Each time it is delivered: the answer to the first keeping may have
+        // been lost.
+        metrics::overall().value(Metric::PaymentParked, 1.0).write();
+        tracing::error!(
+            event = event.event,
+            intent = event.intent.as_str(),
+            order = event.order_id.as_ref().map(ToString::to_string),
+            "a payment succeeded for an order that does not exist"
+        );
         Ok(Applied::Parked)
     }
 
@@ -273,17 +273,17 @@ impl Cashier {
         Ok(money.filter(|money| money.amount > 0))
     }
 
-    /// Keeps and counts a contradiction by which nothing has to go back.
+    /// Keeps and tells of a contradiction by which nothing has to go back; each
+    /// time, since the answer to the first keeping may have been lost.
     async fn note_mismatch(
         &self,
         order: &Order,
         capture: &Capture<'_>,
     ) -> Result<Applied, Refusal> {
-        if let Some(event) = capture.event
-            && !self.ledger.keep_event(event, EventStatus::Mismatch).await?
-        {
-            return Ok(Applied::AlreadyApplied);
-        }
+        let known = match capture.event {
+            Some(event) => !self.ledger.keep_event(event, EventStatus::Mismatch).await?,
+            None => false,
+        };
         metrics::of(order.claim.sale())
             .value(Metric::PaymentMismatch, 1.0)
             .write();
@@ -295,6 +295,10 @@ impl Cashier {
             status = order.status.name(),
             "a payment contradicts our record"
         );
-        Ok(Applied::Mismatch)
+        Ok(if known {
+            Applied::AlreadyApplied
+        } else {
+            Applied::Mismatch
+        })
     }
 }
