@@ -8,7 +8,7 @@ use api::HttpFunction;
 use domain::BucketId;
 use jiff::SignedDuration;
 use ledger::Ledger;
-use runtime::{Environment, EventFunction};
+use runtime::{Clock, Environment, EventFunction};
 use serde_json::{Value, json};
 use sweeper_function::SweeperFunction;
 use testing::{Point, World, gates};
@@ -247,9 +247,9 @@ async fn a_creation_stopped_anywhere_is_completed_by_load() {
     assert!(completed >= 8, "{completed}");
 }
 
-/// A sale that opens in an hour.
-async fn tomorrow(opens_in: SignedDuration) -> World {
-    let opens_at = (jiff::Timestamp::now() + opens_in).to_string();
+/// A sale that opens in a while.
+async fn opening_in(a_while: SignedDuration) -> World {
+    let opens_at = (Clock::system().now() + a_while).to_string();
     World::new(gates::shared(), &[3, 3], json!({"opens_at": opens_at})).await
 }
 
@@ -263,7 +263,7 @@ async fn load(environment: &Environment, sale: &str) -> (u16, Value) {
 async fn two_loadings_at_once_are_the_newer_one() {
     let mut met = 0;
     for point in points() {
-        let world = tomorrow(SignedDuration::from_hours(1)).await;
+        let world = opening_in(SignedDuration::from_hours(1)).await;
         let sale = world.sale.to_string();
         let newer = async {
             let (status, answer) = load(&world.environment, &sale).await;
@@ -309,7 +309,7 @@ async fn two_loadings_at_once_are_the_newer_one() {
 /// A copy of the sale that is a second old may already let claims in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_that_opens_in_a_moment_is_not_taken_apart() {
-    let world = tomorrow(SignedDuration::from_secs(4)).await;
+    let world = opening_in(SignedDuration::from_secs(4)).await;
     let sale = world.sale.to_string();
     let changed = resize(&world.environment, &sale, 4).await;
     let loaded = load(&world.environment, &sale).await;

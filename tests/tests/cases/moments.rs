@@ -93,7 +93,7 @@ async fn a_claim_that_a_refused_request_completes_is_an_order() {
         claim: &claim,
         quantity: 1,
         limit: 2,
-        pay_by: jiff::Timestamp::now() + SignedDuration::from_mins(5),
+        pay_by: tests::now() + SignedDuration::from_mins(5),
         rate_per_s: None,
     };
     let home = shop.gate().bucket(gates.of(BucketId(0)).unwrap());
