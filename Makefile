@@ -1,12 +1,14 @@
 # Two commands matter: `make demo` runs a whole sale, `make test` runs all
-# tests. Both install what they need: Debian's redis-server, and for the check
-# of the API description schemathesis from PyPI, into .venv.
+# tests. Both install what they need: Debian's redis-server, and from PyPI into
+# .venv cfn-lint for the templates and schemathesis for the API description.
 
 SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint unit api setup setup-python
+.PHONY: demo up test lint validate unit api setup setup-python setup-sam
+
+TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
 demo: setup
 	cargo run -q -p drill -- demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
@@ -16,9 +18,18 @@ up: setup
 
 test: lint unit api
 
-lint:
+lint: setup-python
+	.venv/bin/cfn-lint $(TEMPLATES)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+# cfn-lint's rules as SAM applies them. No call is made: region and credentials
+# are asked for and not used.
+validate: setup-sam
+	for template in $(TEMPLATES); do \
+		SAM_CLI_TELEMETRY=0 AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=none AWS_SECRET_ACCESS_KEY=none \
+			.venv/bin/sam validate --lint --template $$template || exit 1; \
+	done
 
 unit: setup
 	cargo test --workspace
@@ -34,3 +45,6 @@ setup:
 
 setup-python:
 	@.ci/setup-python
+
+setup-sam: setup-python
+	@.venv/bin/sam --version >/dev/null 2>&1 || .venv/bin/pip install -q aws-sam-cli==1.170.0

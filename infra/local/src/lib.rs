@@ -20,6 +20,7 @@ mod identity;
 mod options;
 mod queue;
 mod reply;
+mod role;
 mod routes;
 mod schedule;
 mod secrets;

@@ -1,7 +1,7 @@
 //! The whole system: everything that a deployment has, started together and
 //! ended together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,9 @@ use crate::event_source::EventSource;
 use crate::gateway::{self, Gateway};
 use crate::identity::Identity;
 use crate::queue::Queue;
+use crate::role::Role;
 use crate::routes::Routes;
-use crate::template::{ACCOUNT, Function, REGION, Template, Values};
+use crate::template::{ACCOUNT, Function, REGION, Right, Template, Values};
 use crate::{Options, functions, schedule, secrets, sqs};
 
 /// The scope of a merchant's token.
@@ -53,6 +54,7 @@ pub struct System {
     database: Option<database::Server>,
     queues: Vec<Arc<Queue>>,
     pools: BTreeMap<String, Arc<Pool>>,
+    roles: Vec<Arc<Role>>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -146,6 +148,7 @@ impl System {
             database: Some(database),
             queues,
             pools: BTreeMap::new(),
+            roles: Vec::new(),
             stop,
             tasks: Vec::new(),
         };
@@ -167,12 +170,16 @@ impl System {
             let start = functions::start_of(&function.binary)
                 .with_context(|| format!("the runner has no binary {}", function.binary))?;
             let concurrency = function.concurrency.unwrap_or(options.environments_max);
+            let role = Role::new(&function.id, &function.rights);
+            let mut environment = self.environment(function, options);
+            environment.aws = role.guard(&environment.aws);
+            self.roles.push(role);
             let pool = Pool::new(
                 function.id.clone(),
                 function.timeout,
                 concurrency,
                 start,
-                self.environment(function, options),
+                environment,
                 stopped.clone(),
             );
             self.pools.insert(function.id.clone(), Arc::new(pool));
@@ -310,8 +317,27 @@ impl System {
         &self.template
     }
 
+    /// Rights that the template grants and that were not used so far, by the
+    /// function's logical id.
+    pub fn unused_rights(&self) -> BTreeMap<String, BTreeSet<Right>> {
+        self.rights(Role::unused)
+    }
+
+    /// Rights that functions needed so far and that the template does not
+    /// grant, by the function's logical id. Their calls were refused.
+    pub fn missing_rights(&self) -> BTreeMap<String, BTreeSet<Right>> {
+        self.rights(Role::refused)
+    }
+
+    fn rights(&self, of: fn(&Role) -> BTreeSet<Right>) -> BTreeMap<String, BTreeSet<Right>> {
+        let roles = self.roles.iter();
+        let rights = roles.map(|role| (role.function().to_owned(), of(role)));
+        rights.filter(|(_, rights)| !rights.is_empty()).collect()
+    }
+
     /// What a function finds around it, for tests and tools that use the
-    /// shared libraries as a function does: its variables and clock.
+    /// shared libraries as a function does: its variables and clock, not its
+    /// role.
     ///
     /// # Errors
     /// There is no such function.

@@ -84,8 +84,8 @@ pub fn with_variables(environment: &Environment, further: &[(&str, &str)]) -> En
     }
 }
 
-/// The SDK's own client, named here so that [`crate::stop`] can wrap it.
-pub(crate) fn http_client() -> SharedHttpClient {
+/// The SDK's own client, named here so that it can be wrapped.
+pub fn http_client() -> SharedHttpClient {
     Builder::new()
         .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
         .build_https()

@@ -25,7 +25,7 @@ pub mod orders;
 pub mod stop;
 pub mod world;
 
-pub use database::{ledger, with_variables};
+pub use database::{http_client, ledger, with_variables};
 pub use gate_servers::GateServers;
 pub use http_event::{http_event, session};
 pub use metrics::{Metrics, metrics_of};

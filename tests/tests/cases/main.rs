@@ -7,6 +7,7 @@
 mod draw;
 mod drills;
 mod gateway;
+mod graph;
 mod holds;
 mod idempotency;
 mod input;

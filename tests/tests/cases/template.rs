@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use local::{own_template, read_template};
+use serde_yaml_ng::Value;
 
 /// API Gateway gives up after 30 s.
 const GATEWAY: Duration = Duration::from_secs(29);
@@ -97,4 +98,32 @@ fn h01_h03_h04_the_queue_fits_its_function() {
             assert!(reserved >= event.concurrency.unwrap());
         }
     }
+}
+
+/// Linters look into one template at a time.
+#[test]
+fn what_is_asked_of_a_nested_stack_is_among_its_outputs() {
+    let path = own_template();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let template: Value = serde_yaml_ng::from_str(&text).unwrap();
+    let mut asked = 0;
+    for (before, output) in text
+        .match_indices(".Outputs.")
+        .map(|(at, middle)| (&text[..at], &text[at + middle.len()..]))
+    {
+        let word = |c: char| !c.is_alphanumeric();
+        let stack = before.rsplit(word).next().unwrap();
+        let output = output.split(word).next().unwrap();
+        let url = &template["Resources"][stack]["Properties"]["TemplateURL"];
+        let nested =
+            path.with_file_name(url.as_str().unwrap_or_else(|| panic!("no stack {stack}")));
+        let nested = std::fs::read_to_string(nested).unwrap();
+        let nested: Value = serde_yaml_ng::from_str(&nested).unwrap();
+        assert!(
+            !nested["Outputs"][output].is_null(),
+            "{stack} gives no {output}"
+        );
+        asked += 1;
+    }
+    assert!(asked > 10, "{asked}");
 }

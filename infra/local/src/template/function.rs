@@ -1,15 +1,16 @@
 //! Functions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use serde_yaml_ng::Value as Yaml;
 
 use super::intrinsics::Scope;
 use super::names::{Resource, entries};
+use super::policy::{self, Policy, Right};
 use super::properties::{Number, collect, pick, text_of};
 
 /// One Lambda function.
@@ -27,15 +28,19 @@ pub struct Function {
     pub variables: BTreeMap<String, String>,
     /// Secrets that it reads: the setting, and the secret's logical id.
     pub secrets: BTreeMap<String, String>,
+    /// What its policies let it do, its secrets aside. What AWS adds for logs,
+    /// traces, a network or a queue that feeds it is not among them.
+    pub rights: BTreeSet<Right>,
 }
 
-const USED: [&str; 4] = [
+const USED: [&str; 5] = [
     "Environment",
     "Events",
+    "Policies",
     "ReservedConcurrentExecutions",
     "Timeout",
 ];
-const IGNORED: [&str; 20] = [
+const IGNORED: [&str; 18] = [
     "Architectures",
     "AutoPublishAlias",
     "CodeUri",
@@ -47,10 +52,8 @@ const IGNORED: [&str; 20] = [
     "LoggingConfig",
     "MemorySize",
     "PermissionsBoundary",
-    "Policies",
     "PropagateTags",
     "ProvisionedConcurrencyConfig",
-    "Role",
     "Runtime",
     "RuntimeManagementConfig",
     "Tags",
@@ -68,6 +71,8 @@ struct Read {
     reserved_concurrent_executions: Option<Number>,
     #[serde(default)]
     environment: Environment,
+    #[serde(default)]
+    policies: Vec<Policy>,
 }
 
 #[derive(Deserialize, Default)]
@@ -104,6 +109,15 @@ pub(super) fn read<'a>(
     let concurrency = own
         .reserved_concurrent_executions
         .or(all.reserved_concurrent_executions);
+    ensure!(all.policies.is_empty(), "policies are of one function");
+    let mut rights = policy::rights(&own.policies)?;
+    let (readable, read) = (take_readable(&mut rights), references(&variables));
+    if let Some(secret) = read.difference(&readable).next() {
+        bail!("a variable names the secret {secret}, and no policy lets it be read");
+    }
+    if let Some(secret) = readable.difference(&read).next() {
+        bail!("a policy lets the secret {secret} be read, and no variable names it");
+    }
     let function = Function {
         id: resource.id.to_owned(),
         binary: binary.to_owned(),
@@ -111,8 +125,30 @@ pub(super) fn read<'a>(
         concurrency: concurrency.map(|Number(many)| many as usize),
         secrets: take_secrets(scope, &mut variables)?,
         variables,
+        rights,
     };
     Ok((function, events))
+}
+
+/// The right to read a secret. It is checked here, for nobody reads one while
+/// the system runs.
+const READ_SECRET: &str = "secretsmanager:GetSecretValue";
+
+/// Takes the rights to read secrets out.
+fn take_readable(rights: &mut BTreeSet<Right>) -> BTreeSet<String> {
+    let (secrets, others) = std::mem::take(rights)
+        .into_iter()
+        .partition::<BTreeSet<_>, _>(|right| right.action == READ_SECRET);
+    *rights = others;
+    secrets.into_iter().map(|right| right.resource).collect()
+}
+
+/// The secrets that variables name.
+fn references(variables: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let named = variables
+        .iter()
+        .filter(|(variable, _)| variable.ends_with(runtime::REFERENCE));
+    named.map(|(_, secret)| secret.clone()).collect()
 }
 
 /// Takes the variables that name a secret out; an empty one names none.

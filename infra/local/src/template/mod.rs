@@ -6,7 +6,7 @@
 //! | `names` | what parameters, conditions and resources stand for |
 //! | `intrinsics` | `!Ref`, `!If` and the like |
 //! | `properties` | which properties are known, and their values |
-//! | `function`, `api`, `queue`, `schedule`, `table`, `secret` | resources and events |
+//! | `function`, `policy`, `api`, `queue`, `schedule`, `table`, `secret` | resources and events |
 //!
 //! What has no meaning on one machine is listed by name where it is left out.
 //! What is on no list is an error that names it.
@@ -20,6 +20,7 @@ mod api;
 mod function;
 mod intrinsics;
 mod names;
+mod policy;
 mod properties;
 mod queue;
 mod schedule;
@@ -31,6 +32,7 @@ mod tests;
 pub use api::{Access, Authorizer, Cors, Route};
 pub use function::Function;
 pub(crate) use intrinsics::{ACCOUNT, REGION};
+pub use policy::Right;
 pub use queue::{Queue, QueueEvent};
 pub use schedule::Schedule;
 pub use secret::Secret;

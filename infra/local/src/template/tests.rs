@@ -58,6 +58,23 @@ fn the_real_template_is_understood_as_a_whole() {
     // A stack that has no password gives none.
     let secret = ("PASS_KEYS".to_owned(), "PassKeys".to_owned());
     assert_eq!(claim.secrets, [secret].into());
+    let right = |action: &str, resource: &str| Right {
+        action: action.to_owned(),
+        resource: format!("arn:aws:{resource}"),
+    };
+    let ledger = "dynamodb:us-east-1:000000000000:table/ledger";
+    assert_eq!(
+        claim.rights,
+        [
+            right("dynamodb:GetItem", ledger),
+            right("dynamodb:UpdateItem", ledger),
+            right(
+                "sqs:SendMessage",
+                "sqs:us-east-1:000000000000:claim-queue.fifo"
+            ),
+        ]
+        .into()
+    );
     let left = claim
         .variables
         .keys()
@@ -226,6 +243,53 @@ fn nothing_that_matters_is_left_out_silently() {
     ] {
         assert!(REAL.contains(from), "{from}");
         let error = refused(&REAL.replacen(from, to, 1), &values());
+        assert!(error.contains(named), "{named}: {error}");
+    }
+}
+
+#[test]
+fn a_function_may_read_the_secrets_that_it_names_and_no_others() {
+    let first = |from: &str, to: &str| refused(&REAL.replacen(from, to, 1), &values());
+    // The variable comes first, then the policy.
+    let unread = first("                - !Ref PassKeys\n", "");
+    assert!(unread.contains("PassFunction"), "{unread}");
+    assert!(
+        unread.contains("secret:pass-keys, and no policy"),
+        "{unread}"
+    );
+    let unnamed = first("          PASS_KEYS_SECRET: !Ref PassKeys\n", "");
+    assert!(unnamed.contains("PassFunction"), "{unnamed}");
+    assert!(
+        unnamed.contains("secret:pass-keys be read, and no variable"),
+        "{unnamed}"
+    );
+}
+
+#[test]
+fn a_policy_says_by_name_what_a_function_may_do() {
+    for (from, to, named) in [
+        ("dynamodb:GetItem", "'dynamodb:*'", "dynamodb:*"),
+        (
+            "Resource: !GetAtt Ledger.Arn",
+            "Resource: '*'",
+            "GetItem on *",
+        ),
+        (
+            "Resource: !GetAtt Ledger.Arn",
+            "NotResource: a",
+            "NotResource",
+        ),
+        ("- Effect: Allow", "- Effect: Deny", "Deny"),
+        (
+            "Policies:\n",
+            "Policies:\n        - AmazonDynamoDBFullAccess\n",
+            "expected struct Policy",
+        ),
+        ("Timeout: 10", "Timeout: 10\n      Role: a", "Role"),
+    ] {
+        assert!(REAL.contains(from), "{from}");
+        let error = refused(&REAL.replacen(from, to, 1), &values());
+        assert!(error.contains("PassFunction"), "{error}");
         assert!(error.contains(named), "{named}: {error}");
     }
 }
