@@ -82,6 +82,7 @@ async fn day(shop: &Shop) {
     let idle = race.shopper("idle").await;
     draw.opened().await;
     draw.resize(json!(6)).await.expect(200);
+    draw.status().await;
     tokio::join!(
         async {
             all(crowd.iter().map(|shopper| shopper.enter())).await;
