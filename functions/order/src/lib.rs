@@ -7,6 +7,7 @@
 
 mod batch;
 mod pace;
+mod recover;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,7 +16,7 @@ use domain::slot::Gates;
 use domain::{BucketId, SaleId};
 use gate::Gate;
 use ledger::Ledger;
-use queue::{ClaimCreated, Message, Queue};
+use queue::{Message, Queue};
 use runtime::{Clock, Environment, EventFunction, Invocation};
 
 /// The order function.
@@ -33,7 +34,7 @@ pub struct OrderFunction {
 #[derive(Debug)]
 struct Received {
     message_id: String,
-    claim: ClaimCreated,
+    message: Message,
 }
 
 impl EventFunction for OrderFunction {
@@ -107,13 +108,13 @@ fn sort(records: Vec<SqsMessage>) -> (Groups, Vec<(String, String)>) {
     for record in records {
         let message_id = record.message_id.unwrap_or_default();
         let body = record.body.unwrap_or_default();
-        match serde_json::from_str(&body) {
-            Ok(Message::ClaimCreated(claim)) => {
-                let group = (claim.claim.sale().clone(), claim.claim.bucket());
-                groups
-                    .entry(group)
-                    .or_default()
-                    .push(Received { message_id, claim });
+        match serde_json::from_str::<Message>(&body) {
+            Ok(message) => {
+                let group = groups.entry(message.bucket()).or_default();
+                group.push(Received {
+                    message_id,
+                    message,
+                });
             }
             Err(error) => {
                 // The body may name a shopper; where and what is enough.

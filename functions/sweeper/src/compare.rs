@@ -7,6 +7,7 @@ use gate::Hold;
 use gate::upkeep::Correction;
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::WholeBucket;
+use queue::{Message, Recover};
 
 use crate::bucket::{Failure, words};
 use crate::{SweeperFunction, Watched};
@@ -32,7 +33,17 @@ impl SweeperFunction {
         // holds end all the same: the gate forgot them, the ledger did not.
         if !self.gate.is_open(&at.address).await.map_err(words)? {
             tracing::error!(metric = "frozen_bucket", sale = %at.sale, bucket = %at.bucket,
-                "a bucket is frozen");
+                epoch = at.address.epoch, "a bucket is frozen");
+            let recover = Message::Recover(Recover {
+                sale: at.sale.clone(),
+                bucket: at.bucket,
+                epoch: at.address.epoch,
+                seen_at: self.clock.now(),
+            });
+            if let Err(error) = self.queue.send(&recover).await {
+                tracing::error!(sale = %at.sale, bucket = %at.bucket, %error,
+                    "its recovery was not asked for");
+            }
             let whole = self.whole_bucket(at).await?;
             return self.end_overdue(at, &whole, before).await.map(drop);
         }

@@ -5,5 +5,6 @@
 
 mod answers;
 mod dead_letters;
+mod recover;
 mod voids;
 mod worker;
