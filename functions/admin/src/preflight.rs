@@ -166,7 +166,7 @@ impl AdminFunction {
         let Some(address) = gates.addresses.first() else {
             return unknown("replicas", "no gate is loaded", "Call load.");
         };
-        match self.gate.bucket(address).replicated().await {
+        match self.gate.bucket(address).acknowledged().await {
             Ok(acknowledged) => {
                 let found = if acknowledged {
                     "a replica acknowledges"

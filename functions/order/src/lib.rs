@@ -7,6 +7,7 @@
 
 mod batch;
 mod pace;
+mod recover;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,7 +17,7 @@ use domain::{BucketId, SaleId};
 use gate::Gate;
 use jiff::Timestamp;
 use ledger::Ledger;
-use queue::{ClaimCreated, Message, Queue};
+use queue::{Message, Queue};
 use runtime::{Clock, Environment, EventFunction, Invocation, Metric, metrics};
 
 /// The order function.
@@ -34,7 +35,7 @@ pub struct OrderFunction {
 #[derive(Debug)]
 struct Received {
     message_id: String,
-    claim: ClaimCreated,
+    message: Message,
 }
 
 impl EventFunction for OrderFunction {
@@ -122,13 +123,13 @@ fn sort(records: Vec<SqsMessage>) -> (Groups, Vec<(String, String)>) {
     for record in records {
         let message_id = record.message_id.unwrap_or_default();
         let body = record.body.unwrap_or_default();
-        match serde_json::from_str(&body) {
-            Ok(Message::ClaimCreated(claim)) => {
-                let group = (claim.claim.sale().clone(), claim.claim.bucket());
-                groups
-                    .entry(group)
-                    .or_default()
-                    .push(Received { message_id, claim });
+        match serde_json::from_str::<Message>(&body) {
+            Ok(message) => {
+                let group = groups.entry(message.bucket()).or_default();
+                group.push(Received {
+                    message_id,
+                    message,
+                });
             }
             Err(error) => {
                 // The body may name a shopper; where and what is enough.

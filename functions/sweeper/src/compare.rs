@@ -8,6 +8,7 @@ use gate::Hold;
 use gate::upkeep::Correction;
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::WholeBucket;
+use queue::{Message, Recover};
 
 use crate::bucket::{Failure, words};
 use crate::{SweeperFunction, Watched};
@@ -82,7 +83,18 @@ impl SweeperFunction {
         // A frozen bucket is for recovery to make true, not for this. Its
         // holds end all the same: the gate forgot them, the ledger did not.
         if !self.gate.is_open(&at.address).await.map_err(words)? {
-            tracing::error!(sale = %at.sale, bucket = %at.bucket, "a bucket is frozen");
+            tracing::error!(sale = %at.sale, bucket = %at.bucket,
+                epoch = at.address.epoch, "a bucket is frozen");
+            let recover = Message::Recover(Recover {
+                sale: at.sale.clone(),
+                bucket: at.bucket,
+                epoch: at.address.epoch,
+                seen_at: self.clock.now(),
+            });
+            if let Err(error) = self.queue.send(&recover).await {
+                tracing::error!(sale = %at.sale, bucket = %at.bucket, %error,
+                    "its recovery was not asked for");
+            }
             let whole = self.whole_bucket(at).await?;
             return Ok(Found {
                 frozen: 1,

@@ -19,6 +19,7 @@ use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
 use payment::Cashier;
+use queue::Queue;
 use runtime::{Clock, Environment, EventFunction, Invocation};
 
 /// Deadlines are looked at this often. With the controller's interval and the
@@ -39,6 +40,7 @@ pub struct SweeperFunction {
     clock: Clock,
     gate: Gate,
     ledger: Ledger,
+    queue: Queue,
 }
 
 /// One bucket of a sale that is looked after.
@@ -71,6 +73,7 @@ impl EventFunction for SweeperFunction {
             cashier: Cashier::connect(environment, &ledger)?,
             clock: environment.clock,
             gate: Gate::connect(environment)?,
+            queue: Queue::connect(environment)?,
             ledger,
         })
     }

@@ -5,7 +5,7 @@
 
 mod message;
 
-pub use message::{ClaimCreated, Message};
+pub use message::{ClaimCreated, Message, Recover};
 
 use std::time::Duration;
 

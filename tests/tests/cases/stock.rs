@@ -41,6 +41,7 @@ fn unfounded(sale: &OnSale<'_>, bucket: u16, shopper: &str) -> ClaimCreated {
         limit: 1,
         claimed_at: at,
         pay_by: at + SignedDuration::from_secs(100),
+        epoch: 1,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod answers;
 mod dead_letters;
+mod recover;
 mod told;
 mod voids;
 mod worker;

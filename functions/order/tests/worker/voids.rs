@@ -52,7 +52,7 @@ async fn a_second_claim_is_voided_and_its_unit_returns_once() {
         assert_eq!(worker.world.left(1).await, 3);
     }
     let order = worker.order(&second[0].claim).await;
-    assert_eq!(order.void_reason, Some(VoidReason::Limit));
+    assert_eq!(order.void_reason, Some(VoidReason::Repeated));
     assert_eq!(worker.world.left(0).await, 2);
     let allotted = (
         worker.world.allotted(0).await,
