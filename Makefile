@@ -1,12 +1,13 @@
 # Two commands matter: `make demo` runs a whole sale, `make test` runs all
 # tests. Both install what they need: Debian's redis-server, and from PyPI into
 # .venv cfn-lint for the templates and schemathesis for the API description.
+# `make deploy-local` deploys the template to an emulator of AWS and sells there.
 
 SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit api setup setup-python setup-sam
+.PHONY: demo up test lint validate unit api deploy-local setup setup-python setup-sam
 
 TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
@@ -40,11 +41,15 @@ api: setup setup-python
 	cargo test -q --workspace --no-run
 	.venv/bin/python tests/openapi/check.py target/debug/local
 
+# DEPLOY="--as-shipped" builds with the shipped profile; --keep=DIR keeps logs.
+deploy-local: setup setup-sam
+	.venv-emulator/bin/python tests/deploy/check.py $(DEPLOY)
+
 setup:
 	@.ci/setup
 
 setup-python:
 	@.ci/setup-python
 
-setup-sam: setup-python
-	@.venv/bin/sam --version >/dev/null 2>&1 || .venv/bin/pip install -q aws-sam-cli==1.170.0
+setup-sam:
+	@.ci/setup-sam
