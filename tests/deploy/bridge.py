@@ -3,6 +3,7 @@
 | lacking | made here | from |
 |---|---|---|
 | the body of `AWS::ApiGatewayV2::Api` is ignored, which is where SAM puts `HttpApi` events | routes, their integrations, the JWT authorizer, the CORS rules | the template as CloudFormation has it after SAM's transform |
+| `ExcludePunctuation` of generated secrets is ignored, and a comma in a key makes two keys of it | the values again | `GenerateSecretString` of each secret |
 | the cache is one server, its `AuthToken` is not set | the password of the gates (`gates.py`) | the secret that the stack made |
 
 Nothing is made that the template does not say: `check` reads back what the API
@@ -25,7 +26,19 @@ class Bridge:
         # Reached by path: a name below `localhost` is not known everywhere.
         self.url = f"{stack.emulator.url}/_aws/execute-api/{self.api}/$default"
 
-    def create(self, parameters):
+    def generate_secrets(self):
+        """Before a function reads one: the schedules start none within the first minute."""
+        client = self.stack.emulator.client("secretsmanager")
+        for nested, prefix in ((None, ""), ("Gates", "Gates.")):
+            for logical, resource in self.stack.processed(nested)["Resources"].items():
+                if resource["Type"] != "AWS::SecretsManager::Secret":
+                    continue
+                value = client.get_random_password(**resource["Properties"]["GenerateSecretString"])
+                client.put_secret_value(
+                    SecretId=self.stack.resources[prefix + logical], SecretString=value["RandomPassword"],
+                )
+
+    def create_api(self, parameters):
         template = self.stack.processed()
         defaults = {name: one.get("Default") for name, one in template["Parameters"].items()}
         self.parameters = defaults | parameters

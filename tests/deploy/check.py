@@ -65,27 +65,38 @@ def sell(directory, gates, stack, issuer):
     }
     stack.deploy(parameters)
     say("deployed")
-    gates.protect(stack.secret("Gates.Password"))
     bridge = Bridge(stack)
-    bridge.create(parameters)
+    bridge.generate_secrets()
+    gates.protect(stack.secret("Gates.Password"))
+    bridge.create_api(parameters)
     routes = bridge.check(stack.program("local"), parameters)
     say(f"{routes} routes made; they are those of the template")
 
     drill = Drill(directory, stack, bridge.url, issuer)
-    with drill.sale("updated") as live:
-        live.wait_for_claims()
-        before = stack.code()
-        stack.pack_anew()
-        stack.deploy(parameters | {"OrderRatePerSecond": 40})
-        after = stack.code()
-        assert before.keys() == after.keys() and not set(before.values()) & set(after.values())
-        live.must_run()
-        say("updated in the middle of the sale: other code, other rate")
-        bridge.check(stack.program("local"), parameters)
-        live.finish()
+    try:
+        with drill.sale("sale") as live:
+            live.wait_for_claims()
+            say("units are claimed")
+            update(stack, parameters | {"OrderRatePerSecond": 40})
+            live.must_run()
+            say("updated in the middle of the sale: other code, other rate")
+            bridge.check(stack.program("local"), parameters)
+            live.finish()
+    finally:
+        faults = stack.faults(directory / "functions.log")
+        print("\n".join([f"{len(faults)} errors in the log of the functions", *faults[:10]]), flush=True)
     started = stack.started_by_schedule()
     assert all(started.values()), f"not started by its schedule: {started}"
     say("the schedules started " + ", ".join(f"{name} {count} times" for name, count in started.items()))
+
+
+def update(stack, parameters):
+    """What a release does: every function has other code afterwards."""
+    before = stack.code()
+    stack.pack_anew()
+    stack.deploy(parameters)
+    after = stack.code()
+    assert before.keys() == after.keys() and not set(before.values()) & set(after.values())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import os
 import shutil
 import time
 
+from samtranslator.yaml_helper import yaml_parse
+
 from tools import ROOT, VENV, run, wait
 
 SAM = str(VENV / "sam")
@@ -53,6 +55,14 @@ class Stack:
         client = self.emulator.client("secretsmanager")
         return client.get_secret_value(SecretId=self.resources[resource])["SecretString"]
 
+    def faults(self, file):
+        """Writes what the functions logged to a file; the errors among it."""
+        client = self.emulator.client("logs")
+        pages = client.get_paginator("filter_log_events").paginate(logGroupName=self.resources["Logs"])
+        lines = [event["message"].rstrip() for page in pages for event in page["events"]]
+        file.write_text("\n".join(lines))
+        return [line for line in lines if '"level":"ERROR"' in line]
+
     def started_by_schedule(self):
         """How often the emulator's scheduler started each scheduled function."""
         log = self.emulator.server.log.read_text(errors="replace")
@@ -91,9 +101,11 @@ class Stack:
                 found |= {f"{logical}.{inner}": value for inner, value in nested.items()}
         return found
 
-    def processed(self):
-        """The template as CloudFormation has it, after SAM's transform."""
-        return self.cloudformation.get_template(StackName=self.name, TemplateStage="Processed")["TemplateBody"]
+    def processed(self, nested=None):
+        """The template, or a nested one, as CloudFormation has it after SAM's transform."""
+        name = self.resources[nested] if nested else self.name
+        body = self.cloudformation.get_template(StackName=name, TemplateStage="Processed")["TemplateBody"]
+        return yaml_parse(body) if isinstance(body, str) else body
 
     def delete(self):
         """As `sam delete` does it; that itself can't read the URLs of nested templates that an emulator has."""
