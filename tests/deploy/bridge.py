@@ -4,14 +4,18 @@
 |---|---|---|
 | the body of `AWS::ApiGatewayV2::Api` is ignored, which is where SAM puts `HttpApi` events | routes, their integrations, the JWT authorizer, the CORS rules | the template as CloudFormation has it after SAM's transform |
 | `ExcludePunctuation` of generated secrets is ignored, and a comma in a key makes two keys of it | the values again | `GenerateSecretString` of each secret |
+| `Ref` of a secret is its name, not its ARN, so a policy of it allows nothing | the ARN in its place in the policies of the roles | the secret that bears the name |
 | the cache is one server, its `AuthToken` is not set | the password of the gates (`gates.py`) | the secret that the stack made |
 
 Nothing is made that the template does not say: `check` reads back what the API
 then has, and holds it against the template as the local runner reads it.
 """
 
+import json
 import re
 import subprocess
+import urllib.error
+import urllib.request
 
 from emulator import ACCOUNT, REGION
 
@@ -37,6 +41,41 @@ class Bridge:
                 client.put_secret_value(
                     SecretId=self.stack.resources[prefix + logical], SecretString=value["RandomPassword"],
                 )
+
+    def correct_policies(self):
+        """Roles hold on the emulator (`AUTH`); what they allow is the template's, with ARNs in the place of names."""
+        secrets = self.stack.emulator.client("secretsmanager")
+        arns = {one["Name"]: one["ARN"] for page in secrets.get_paginator("list_secrets").paginate()
+                for one in page["SecretList"]}
+        iam = self.stack.emulator.client("iam")
+        for role in (name for logical, name in self.stack.resources.items() if logical.endswith("FunctionRole")):
+            for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+                document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+                for statement in document["Statement"]:
+                    named = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+                    statement["Resource"] = [arns.get(one, one) for one in named]
+                iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
+
+    def prove_roles(self):
+        """A control: without its policy a function can't read what it reads with it."""
+        iam = self.stack.emulator.client("iam")
+        role = self.stack.resources["StatusFunctionRole"]
+        [policy] = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+        with_it = self._status("/v1/sales/nosuchsale")
+        iam.delete_role_policy(RoleName=role, PolicyName=policy)
+        without = self._status("/v1/sales/nosuchsale2")
+        iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
+        again = self._status("/v1/sales/nosuchsale3")
+        if not (with_it == again == 404 and without >= 500):
+            raise SystemExit(f"roles do not hold: {with_it} with a policy, {without} without, {again} with it again")
+
+    def _status(self, path):
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
 
     def create_api(self, parameters):
         template = self.stack.processed()

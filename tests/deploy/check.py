@@ -67,10 +67,13 @@ def sell(directory, gates, stack, issuer):
     say("deployed")
     bridge = Bridge(stack)
     bridge.generate_secrets()
+    bridge.correct_policies()
     gates.protect(stack.secret("Gates.Password"))
     bridge.create_api(parameters)
     routes = bridge.check(stack.program("local"), parameters)
     say(f"{routes} routes made; they are those of the template")
+    bridge.prove_roles()
+    say("roles hold: a function without its policy is refused")
 
     drill = Drill(directory, stack, bridge.url, issuer)
     try:

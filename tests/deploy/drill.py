@@ -17,7 +17,7 @@ CROWD = [
     "--shoppers", "60", "--units", "15", "--buckets", "3", "--connections", "8",
     "--passes-per-s", "1", "--entries-per-s", "4",
     "--pay-window-s", "60", "--waitlist-pay-window-s", "20",
-    "--never-pay-percent", "25", "--lost-webhook-percent", "0",
+    "--never-pay-percent", "40", "--lost-webhook-percent", "0",
 ]
 CLAIM_LIMIT_S = 180
 SALE_LIMIT_S = 600

@@ -25,6 +25,8 @@ class Emulator:
         }
         own = {
             "BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(self.port),
+            # Functions may do what their roles allow, and nothing else.
+            "AUTH": "true",
             # What the endpoint of a replication group becomes.
             "REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(gates.ports[0]),
             # Whom functions trust, beside nobody.
