@@ -88,6 +88,8 @@ def sell(directory, gates, stack, issuer):
     finally:
         faults = stack.faults(directory / "functions.log")
         print("\n".join([f"{len(faults)} errors in the log of the functions", *faults[:10]]), flush=True)
+    log = (directory / "functions.log").read_text()
+    assert all(f"Version: {version}\n" in log for version in (1, 2)), "the sale knew one code only"
     started = stack.started_by_schedule()
     assert all(started.values()), f"not started by its schedule: {started}"
     say("the schedules started " + ", ".join(f"{name} {count} times" for name, count in started.items()))

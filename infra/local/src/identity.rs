@@ -219,3 +219,22 @@ pub async fn serve(listener: TcpListener, audience: &str) -> anyhow::Result<()> 
     let app = Router::new().fallback(answer).with_state(identity);
     Ok(axum::serve(listener, app).await?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_key_tokens_are_issued_and_nothing_is_attested() {
+        let identity = Identity::new("http://127.0.0.1:1", "flash-sale", None).unwrap();
+        let post = |path: &str, body: &str| {
+            let path = format!("{PREFIX}{path}");
+            identity
+                .answer(&Method::POST, &path, body.as_bytes())
+                .status()
+        };
+        assert_eq!(post("/token", r#"{"sub": "asha"}"#), StatusCode::OK);
+        let attestation = r#"{"sub": "asha", "sale": "fs1"}"#;
+        assert_eq!(post("/attestation", attestation), StatusCode::BAD_REQUEST);
+    }
+}
