@@ -55,10 +55,10 @@ async fn voids_are_counted_by_their_reason_and_once() {
     assert_eq!(metrics.overall(Metric::OrdersWritten), [2.0]);
     assert_eq!(voided(&told(&worker, &beyond).await, &worker, "cap"), 0.0);
 
-    // The same shopper in another bucket.
+    // The same shopper, under the same key, in another bucket.
     let (_, second) = worker.claims(1, 0..1, MINUTE).await;
     let metrics = told(&worker, &second).await;
-    assert_eq!(voided(&metrics, &worker, "limit"), 1.0);
+    assert_eq!(voided(&metrics, &worker, "repeated"), 1.0);
 
     let (_, late) = worker.claims(1, 10..11, PAST).await;
     let metrics = told(&worker, &late).await;
