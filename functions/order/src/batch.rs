@@ -31,6 +31,7 @@ impl OrderFunction {
                         .await?;
                     self.recover(asked).await?;
                 }
+                Message::Rebalance(asked) => self.rebalance(asked).await?,
             }
         }
         self.write_claims(sale, bucket, &claims).await

@@ -7,6 +7,7 @@
 
 mod batch;
 mod pace;
+mod rebalance;
 mod recover;
 
 use std::collections::{BTreeMap, HashSet};

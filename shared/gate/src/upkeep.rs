@@ -274,24 +274,25 @@ impl Gate {
     /// Takes up to so many free units out of a bucket; says how many.
     ///
     /// # Errors
-    /// No answer, or the bucket is not loaded.
-    pub async fn take(&self, tag: &str, units: u32) -> Result<u32, Error> {
-        let taken = self.move_units(tag, i64::from(units)).await?;
+    /// No answer, not loaded, or in another life than this address says.
+    pub async fn take(&self, address: &GateAddress, units: u32) -> Result<u32, Error> {
+        let taken = self.move_units(address, i64::from(units)).await?;
         u32::try_from(taken).map_err(|_| Error::NotReady)
     }
 
     /// Puts units into a bucket.
     ///
     /// # Errors
-    /// No answer, or the bucket is not loaded.
-    pub async fn put(&self, tag: &str, units: u32) -> Result<(), Error> {
-        self.move_units(tag, -i64::from(units)).await.map(|_| ())
+    /// As [`Gate::take`].
+    pub async fn put(&self, address: &GateAddress, units: u32) -> Result<(), Error> {
+        let moved = self.move_units(address, -i64::from(units)).await;
+        moved.map(drop)
     }
 
-    async fn move_units(&self, tag: &str, units: i64) -> Result<i64, Error> {
-        let mut command = script::eval(script::TAKE, &[&stock_key(tag)]);
-        command.arg(units);
-        self.run::<Option<i64>>(tag, command)
+    async fn move_units(&self, address: &GateAddress, units: i64) -> Result<i64, Error> {
+        let mut command = script::eval(script::TAKE, &[&stock_key(&address.tag)]);
+        command.arg(units).arg(address.epoch);
+        self.run::<Option<i64>>(&address.tag, command)
             .await?
             .ok_or(Error::NotReady)
     }

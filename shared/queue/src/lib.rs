@@ -5,7 +5,7 @@
 
 mod message;
 
-pub use message::{ClaimCreated, Message, Recover};
+pub use message::{ClaimCreated, Message, Rebalance, Recover};
 
 use std::time::Duration;
 

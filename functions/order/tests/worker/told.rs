@@ -47,8 +47,8 @@ async fn a_batch_tells_its_size_its_age_and_its_orders() {
 async fn voids_are_counted_by_their_reason_and_once() {
     let worker = Worker::start(&[2, 3]).await;
     // The gate has forgotten winners: it holds units that do not exist.
-    let tag = worker.world.address(0).tag.clone();
-    worker.world.gate.put(&tag, 3).await.unwrap();
+    let address = worker.world.address(0);
+    worker.world.gate.put(address, 3).await.unwrap();
     let (_, beyond) = worker.claims(0, 0..4, MINUTE).await;
     let metrics = told(&worker, &beyond).await;
     assert_eq!(voided(&metrics, &worker, "cap"), 2.0);

@@ -135,8 +135,8 @@ async fn a_comparison_tells_where_every_unit_is() {
 #[tokio::test]
 async fn gaps_are_told_and_corrections_counted() {
     let world = World::open(&[10, 10]).await;
-    world.gate.put(&world.address(0).tag, 3).await.unwrap();
-    world.gate.take(&world.address(1).tag, 2).await.unwrap();
+    world.gate.put(world.address(0), 3).await.unwrap();
+    world.gate.take(world.address(1), 2).await.unwrap();
     // Too many is lowered at once, too few only if it stays so.
     for (later, gap, corrected) in [
         (SECOND, 5.0, 1.0),
