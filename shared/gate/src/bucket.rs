@@ -279,23 +279,33 @@ impl BucketGate {
     }
 
     /// Waits until enough replicas have what was written before, on the same
-    /// primary and connection, and looks whether the claim is part of it: after
-    /// a failover, `WAIT` would speak of a primary that may never have had it.
-    /// `false`: a failover could take the claim back, or did.
+    /// primary and connection, and looks whether that is the claim, in this
+    /// life, and the bucket open: after a failover, `WAIT` would speak of a
+    /// primary that may never have had it. `false`: a failover could take the
+    /// claim back, or did.
+    ///
+    /// Asked once the claim's message is stored: while the bucket is open no
+    /// recovery has been asked for, so any that follows stands behind it.
     ///
     /// # Errors
     /// No answer.
     pub async fn replicated(&self, claim: &ClaimId) -> Result<bool, Error> {
         let mut look = pipe();
         look.add_command(self.wait());
-        look.cmd("HGET")
+        look.cmd("SCRIPT").arg("EXISTS").arg(&self.fence.sha);
+        look.cmd("HMGET")
             .arg(&self.stock)
+            .arg("epoch")
             .arg(format!("c:{}", claim.digest()));
         let mut answers = self.gate.run_all(&self.tag, look).await?.into_iter();
         let mut answer = || answers.next().unwrap_or(Value::Nil);
         let acknowledged: u32 = read(answer())?;
-        let record: Option<String> = read(answer())?;
+        let known: Vec<bool> = read(answer())?;
+        let (epoch, record): (Option<u64>, Option<String>) = read(answer())?;
         let hold: Option<Hold> = record.map(|record| record.parse()).transpose()?;
-        Ok(acknowledged >= self.gate.acks && hold.is_some_and(|hold| hold.claim == *claim))
+        Ok(acknowledged >= self.gate.acks
+            && known == [true]
+            && epoch == Some(self.epoch)
+            && hold.is_some_and(|hold| hold.claim == *claim))
     }
 }
