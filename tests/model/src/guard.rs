@@ -49,6 +49,8 @@ pub enum Guard {
     PutSeen,
     /// `secure`: the gate is asked for the claim after it was sent.
     LookAfterSend,
+    /// `secure`: the bucket must still be open in the claim's life then.
+    LookAtLife,
     /// `adopt`: while the bucket is frozen, the claim goes behind what recovers it.
     Requeue,
 }

@@ -16,6 +16,7 @@ pub mod queue;
 pub mod rebalance;
 pub mod sale;
 pub mod shopper;
+pub mod small;
 pub mod state;
 pub mod sweeper;
 pub mod trace;

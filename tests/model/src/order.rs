@@ -97,13 +97,7 @@ pub fn go_on(sale: &Sale, state: &mut State, work: Work) -> Option<Option<Step>>
     }
 }
 
-fn write(
-    sale: &Sale,
-    state: &mut State,
-    work: Work,
-    key: Key,
-    epoch: u8,
-) -> Option<Option<Step>> {
+fn write(sale: &Sale, state: &mut State, work: Work, key: Key, epoch: u8) -> Option<Option<Step>> {
     let at = work.bucket;
     let gate = &mut state.gates[usize::from(at)];
     Some(match work.step {
@@ -134,7 +128,9 @@ fn write(
                 Step::Void(VoidReason::Forgotten)
             })
         }
-        // Not decided yet: the queue delivers it again, and again.
+        // Not decided yet: the queue delivers it again, and again, until nobody
+        // can pay it any more.
+        Step::Adopt(_) if state.late[key] => Some(Step::Void(VoidReason::NoOrder)),
         Step::Adopt(_) if !sale.keeps(Guard::Requeue) => return None,
         Step::Adopt(_) => {
             let group = &mut state.groups[usize::from(at)];
@@ -180,12 +176,10 @@ fn recover(sale: &Sale, state: &mut State, work: Work, asked: u8) -> Option<Step
     let at = usize::from(work.bucket);
     let gate = &mut state.gates[at];
     Some(match work.step {
-        Step::BeginLife(seen) => {
-            match state.ledger.begin_life(sale, work.bucket, seen, asked) {
-                Some(epoch) => Step::WholeBucket(epoch),
-                None => Step::Delete,
-            }
-        }
+        Step::BeginLife(seen) => match state.ledger.begin_life(sale, work.bucket, seen, asked) {
+            Some(epoch) => Step::WholeBucket(epoch),
+            None => Step::Delete,
+        },
         Step::WholeBucket(epoch) => Step::Load(truth(state, work.bucket, epoch)),
         Step::Load(truth) => {
             let later = gate.primary.stock.epoch > truth.epoch;

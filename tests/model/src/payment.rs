@@ -177,9 +177,7 @@ pub fn settle(
     let own = order.intent && order.attempt == attempt;
     let decided = match order.status {
         Status::Paid if own => true,
-        Status::PendingPayment | Status::Paying if own => {
-            state.ledger.pay(sale, key, 0, attempt)
-        }
+        Status::PendingPayment | Status::Paying if own => state.ledger.pay(sale, key, 0, attempt),
         Status::Paying if !order.intent => {
             create_intent(state, key, order.attempt);
             bind(state, key, order.attempt);

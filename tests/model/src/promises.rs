@@ -4,7 +4,7 @@ use stateright::{Model, Property};
 
 use crate::ledger::{Status, VoidReason};
 use crate::payment::{IntentStatus, Refund};
-use crate::sale::Sale;
+use crate::sale::{Action, Sale};
 use crate::shopper::Answer;
 use crate::state::State;
 use crate::sweeper;
@@ -21,9 +21,16 @@ pub const A_YES_STANDS: &str = "P5 a yes stands";
 pub const MONEY: &str = "P7 money";
 /// Who paid while the hold lived has the unit.
 pub const PAID_IN_TIME: &str = "P7 paid in time";
+/// A customer is not charged twice for an order.
+pub const CHARGED_ONCE: &str = "P7 charged once";
 /// An open gate never shows more than the ledger lets it give out.
 pub const CONSERVED: &str = "units are conserved";
-/// Without a failover the gates alone keep the limit.
+/// A frozen bucket opens as soon as everybody has done their work.
+pub const RECOVERS: &str = "a frozen bucket waits for no deadline";
+/// An open bucket is frozen by the loss of its primary, by nothing else.
+pub const STAYS_OPEN: &str = "an open bucket stays open";
+/// Without a failover the gates alone keep the limit: no order is refused for
+/// it, and a unit that was taken away from home has its mark there.
 pub const GATES_KNOW: &str = "the gates keep the limit";
 
 /// All of them.
@@ -35,7 +42,10 @@ pub fn all() -> Vec<Property<Sale>> {
         Property::always(A_YES_STANDS, a_yes_stands),
         Property::always(MONEY, money),
         Property::always(PAID_IN_TIME, paid_in_time),
+        Property::always(CHARGED_ONCE, charged_once),
         Property::always(CONSERVED, conserved),
+        Property::always(RECOVERS, recovers),
+        Property::always(STAYS_OPEN, stays_open),
         Property::always(GATES_KNOW, gates_know),
     ]
 }
@@ -57,7 +67,9 @@ fn limit(sale: &Sale, state: &State) -> bool {
     };
     let one = sale.keys().all(|key| live(key) <= 1);
     one && sale.keys().all(|key| {
-        let same = sale.keys().filter(|other| sale.shopper[*other] == sale.shopper[key]);
+        let same = sale
+            .keys()
+            .filter(|other| sale.shopper[*other] == sale.shopper[key]);
         same.map(live).sum::<usize>() <= usize::from(sale.limit)
     })
 }
@@ -76,12 +88,33 @@ fn a_yes_stands(sale: &Sale, state: &State) -> bool {
 }
 
 fn gates_know(sale: &Sale, state: &State) -> bool {
-    let rows = sale.keys().flat_map(|key| state.ledger.orders[key]).flatten();
-    let mut reasons = rows.map(|order| order.status);
     sale.failovers > 0
-        || !reasons.any(|status| {
+        || sale.keys().all(|key| {
             use VoidReason::{Limit, Repeated};
-            matches!(status, Status::Voided(Limit | Repeated))
+            let mut rows = state.ledger.orders[key].iter().flatten();
+            let refused = |status| matches!(status, Status::Voided(Limit | Repeated));
+            !rows.any(|order| refused(order.status)) && is_marked(sale, state, key)
+        })
+}
+
+/// Whether a hold away from home, that was not voided, is known at home.
+fn is_marked(sale: &Sale, state: &State, key: usize) -> bool {
+    let home = sale.home[key];
+    let away = 1 - home;
+    let stock = |at: u8| &state.gates[usize::from(at)].primary.stock;
+    let taken = stock(away).records[key].filter(|_| stock(away).due[key]);
+    let order = state.ledger.order(key, away);
+    let voided = order.is_some_and(|order| matches!(order.status, Status::Voided(_)));
+    let mark = stock(home).records[key].filter(|_| stock(home).counted[key]);
+    taken.is_none_or(|hold| hold.at != away) || voided || mark.is_some()
+}
+
+/// Two failovers may let a script be loaded where its hash is not.
+fn stays_open(sale: &Sale, state: &State) -> bool {
+    sale.failovers > 1
+        || (0..sale.buckets).all(|at| {
+            let (node, published) = (&state.gates[at].primary, state.ledger.buckets[at].published);
+            node.scripts & (1 << published) == 0 || node.stock.epoch == published
         })
 }
 
@@ -123,22 +156,53 @@ fn paid_in_time(sale: &Sale, state: &State) -> bool {
     !intents.any(|intent| intent.in_time && intent.refund != Refund::None)
 }
 
-/// Nothing more comes by itself.
-fn at_rest(sale: &Sale, state: &State) -> bool {
-    let mut actions = Vec::new();
-    sale.actions(state, &mut actions);
-    actions.retain(|action| action.is_progress());
-    !actions.into_iter().any(|action| sale.next_state(state, action).is_some())
+fn charged_once(sale: &Sale, state: &State) -> bool {
+    let captured = |key: usize| {
+        let intents = state.intents[key].iter();
+        intents
+            .filter(|intent| intent.status == IntentStatus::Captured)
+            .count()
+    };
+    sale.keys().all(|key| captured(key) <= 1)
 }
 
+/// Nothing more comes by itself.
+fn at_rest(sale: &Sale, state: &State) -> bool {
+    nothing_more(sale, state, |_| true)
+}
+
+fn recovers(sale: &Sale, state: &State) -> bool {
+    let open = (0..sale.buckets).all(|at| {
+        let published = state.ledger.buckets[at].published;
+        state.gates[at].serves(sale, published)
+    });
+    let is_work = |action: &Action| !matches!(action, Action::PayBy(_) | Action::PayUntil(_));
+    open || !nothing_more(sale, state, is_work)
+}
+
+fn nothing_more(sale: &Sale, state: &State, of: impl Fn(&Action) -> bool) -> bool {
+    let mut actions = Vec::new();
+    sale.actions(state, &mut actions);
+    actions.retain(|action| action.is_progress() && of(action));
+    !actions
+        .into_iter()
+        .any(|action| sale.next_state(state, action).is_some())
+}
+
+/// A worker that slept, or a move that stopped, may leave a gate with too few: in
+/// a sale without the comparison, that is what it would see and raise.
 fn strand_nothing(sale: &Sale, state: &State) -> bool {
+    let mends = !sale.compares && sale.overlaps + sale.moves > 0;
     let sold_or_free = (0..sale.buckets as u8).all(|at| {
-        let (gate, row) = (&state.gates[usize::from(at)], &state.ledger.buckets[usize::from(at)]);
+        let (gate, row) = (
+            &state.gates[usize::from(at)],
+            &state.ledger.buckets[usize::from(at)],
+        );
         let stock = &gate.primary.stock;
         let paid = state.ledger.held(at);
         gate.serves(sale, row.published)
             && row.epoch == row.published
-            && stock.left == row.capacity - paid
+            && (stock.left == row.capacity - paid || mends && stock.left < row.capacity - paid)
             && stock.due == [false; crate::sale::KEYS]
             && state.groups[usize::from(at)].is_empty()
     });

@@ -25,6 +25,8 @@ pub type Key = usize;
 /// How orders are paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payment {
+    /// Not at all.
+    Never,
     /// In one step, before `pay_by`.
     AtOnce,
     /// As the cashier does.

@@ -124,10 +124,13 @@ pub fn go_on(sale: &Sale, state: &mut State, call: Call, acked: bool) -> Option<
                 limit: sale.limit,
             };
             match stock.claim(sale, &ask) {
-                Decision::Claimed(mark) => Some(Step::ClaimMarked {
-                    turn: mark.turn,
-                    complete: false,
-                }),
+                Decision::Claimed(mark) => {
+                    state.claimed[key] = true;
+                    Some(Step::ClaimMarked {
+                        turn: mark.turn,
+                        complete: false,
+                    })
+                }
                 Decision::Same(record) => complete(sale, state, key, record),
                 Decision::Holds | Decision::Empty => None,
             }
@@ -267,7 +270,7 @@ fn replicated(sale: &Sale, state: &mut State, key: Key, at: u8, epoch: u8, acked
     }
     let record = gate.primary.stock.records[key];
     let known = record.is_some_and(|record| record.at == at);
-    acked && known && (!sale.keeps(Guard::LookAfterSend) || gate.serves(sale, epoch))
+    acked && known && (!sale.keeps(Guard::LookAtLife) || gate.serves(sale, epoch))
 }
 
 fn answer(state: &mut State, key: Key, at: u8, replicated: bool) {

@@ -26,7 +26,7 @@ pub struct State {
 
     /// Calls that began, by key.
     pub asked: [u8; KEYS],
-    /// Whether a gate ever said yes.
+    /// Whether a gate ever gave the claim, or its mark, a deadline.
     pub claimed: [bool; KEYS],
     /// Whether `pay_by` has passed.
     pub late: [bool; KEYS],
