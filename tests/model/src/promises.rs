@@ -144,8 +144,8 @@ fn money(sale: &Sale, state: &State) -> bool {
             let goes_back = intent.refund != Refund::None;
             let back = intent.refund == Refund::Refunded && intent.given_back == 1;
             intent.given_back <= 1
-                && !(pays && (goes_back || !captured))
-                && !(goes_back && !captured)
+                && !(pays && goes_back)
+                && (captured || !pays && !goes_back)
                 && (!captured || pays || back || !at_rest(sale, state))
         })
     })
@@ -189,10 +189,11 @@ fn nothing_more(sale: &Sale, state: &State, of: impl Fn(&Action) -> bool) -> boo
         .any(|action| sale.next_state(state, action).is_some())
 }
 
-/// A worker that slept, or a move that stopped, may leave a gate with too few: in
-/// a sale without the comparison, that is what it would see and raise.
+/// A worker that slept, a move that stopped or a primary that came back may leave
+/// a gate with too few: where a sale has no comparison, that is what it would see
+/// and raise.
 fn strand_nothing(sale: &Sale, state: &State) -> bool {
-    let mends = !sale.compares && sale.overlaps + sale.moves > 0;
+    let mends = !sale.compares && (sale.overlaps + sale.moves > 0 || sale.demoted_keeps_scripts);
     let sold_or_free = (0..sale.buckets as u8).all(|at| {
         let (gate, row) = (
             &state.gates[usize::from(at)],
