@@ -182,7 +182,8 @@ impl<'a> OnSale<'a> {
         let gates = self.gates().await;
         let taken = gate.take(gates.of(from).unwrap(), units).await.unwrap();
         assert_eq!(taken, units);
-        let moved = ledger.move_capacity(&id, from, to, units).await;
+        let lives = [from, to].map(|id| (id, gates.of(id).unwrap().epoch));
+        let moved = ledger.move_capacity(&id, lives, units).await;
         assert!(moved.unwrap());
         gate.put(gates.of(to).unwrap(), units).await.unwrap();
     }

@@ -2,9 +2,10 @@
 //! sale shoppers find them at home then, and not by asking every bucket.
 //!
 //! A stop in between takes units out of a gate that the ledger still has: the
-//! sweeper's comparison puts them back. It never makes one: a gate gets units
-//! only once its bucket has the capacity, and a gate that was made true from
-//! the ledger meanwhile takes none.
+//! sweeper's comparison puts them back, once no move can be under way any more.
+//! It never makes one: a gate gets units only once its bucket has the capacity,
+//! capacity moves only between buckets that are in the lives that were looked
+//! at, and a gate that was made true from the ledger meanwhile takes none.
 
 use ledger::Error;
 use queue::Rebalance;
@@ -32,11 +33,16 @@ impl OrderFunction {
         if !matches!(open, (Ok(true), Ok(true))) {
             return Ok(());
         }
-        let units = match self.gate.take(source, asked.units).await {
+        let now = self.clock.now();
+        if self.gate.begin_move(target, 0, now).await.is_err() {
+            return Ok(());
+        }
+        let units = match self.gate.begin_move(source, asked.units, now).await {
             Ok(0) | Err(_) => return Ok(()),
             Ok(units) => units,
         };
-        let moved = self.ledger.move_capacity(sale, *from, *to, units).await?;
+        let lives = [(*from, source.epoch), (*to, target.epoch)];
+        let moved = self.ledger.move_capacity(sale, lives, units).await?;
         let gets = if moved { target } else { source };
         if let Err(error) = self.gate.put(gets, units).await {
             tracing::warn!(%sale, %from, %to, units, %error,

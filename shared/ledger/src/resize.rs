@@ -85,16 +85,16 @@ impl Ledger {
         }
     }
 
-    /// Moves capacity that is not allotted from a bucket to another, unless the
-    /// sale's units are being changed. Says whether it did.
+    /// Moves capacity that is not allotted from the first bucket to the second,
+    /// each in this life, unless the sale's units are being changed. Says
+    /// whether it did.
     ///
     /// # Errors
     /// No answer.
     pub async fn move_capacity(
         &self,
         sale: &SaleId,
-        from: BucketId,
-        to: BucketId,
+        [(from, from_epoch), (to, to_epoch)]: [(BucketId, u64); 2],
         units: u32,
     ) -> Result<bool, Error> {
         let rows = (self.bucket(sale, from).await?, self.bucket(sale, to).await?);
@@ -106,14 +106,18 @@ impl Ledger {
         }
         let mut writes = Transaction::new();
         let signed = i64::from(units);
-        for (id, row, change) in [(from, &source, -signed), (to, &target, signed)] {
+        for (id, epoch, row, change) in [
+            (from, from_epoch, &source, -signed),
+            (to, to_epoch, &target, signed),
+        ] {
             writes
                 .update(
                     &key::bucket(sale, id),
                     "ADD #capacity :change, spare :change",
                 )
-                .only_if("#capacity = :seen AND spare >= :fewest")
+                .only_if("#capacity = :seen AND spare >= :fewest AND epoch = :epoch")
                 .name("#capacity", "capacity")
+                .number(":epoch", epoch)
                 .number(":seen", row.capacity)
                 .number(":change", change)
                 .number(":fewest", (-change).max(0));

@@ -96,7 +96,8 @@ async fn a_stop_anywhere_makes_no_unit_and_the_comparison_finds_those_on_the_way
             deliver(&function, world, &body).await;
         });
         let stopped = stopped.await.is_none();
-        let (here, there) = left(world).await;
+        let before = left(world).await;
+        let (here, there) = before;
         let (one, other) = capacities(world).await;
         assert_eq!(one + other, 7, "{point:?}");
         // Never more to claim than the ledger will sell.
@@ -105,10 +106,14 @@ async fn a_stop_anywhere_makes_no_unit_and_the_comparison_finds_those_on_the_way
             break;
         }
         stops += 1;
-        for seconds in [1, 4] {
+        // Not while the move could still be under way.
+        for seconds in [1, 4, 70, 80] {
             let later = world.later(SignedDuration::from_secs(seconds));
             let sweeper = SweeperFunction::start(&later).await.unwrap();
             assert!(sweeper.sweep(true).await.unwrap());
+            let (here, there) = left(world).await;
+            assert!(here <= one.into() && there <= other.into(), "{point:?}");
+            assert!(seconds > 60 || before == (here, there), "{point:?}");
         }
         assert_eq!(left(world).await, (one.into(), other.into()), "{point:?}");
     }

@@ -132,6 +132,8 @@ async fn only_a_replica_acknowledges() {
     };
     assert!(matches!(bucket.claim(&ask).await, Ok(Decision::Claimed(_))));
     assert!(!bucket.replicated(ask.claim).await.unwrap());
+    // Nor on a connection that has written nothing.
+    assert!(!waits("1").replicated(ask.claim).await.unwrap());
     assert!(waits("0").replicated(ask.claim).await.unwrap());
 
     servers.resume(1);
