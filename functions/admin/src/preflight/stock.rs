@@ -1,89 +1,37 @@
-//! Preflight: what is not ready, in plain words, before it matters.
+//! The sale's own: its buckets in the ledger, its gates, where they are.
 
 use std::collections::BTreeMap;
 
-use api::{Call, Problem, Reply};
 use domain::Sale;
 use domain::slot::{Gates, slot};
-use serde::Serialize;
-use serde_json::json;
 
+use super::{Check, check, unknown};
 use crate::AdminFunction;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Result {
-    Ok,
-    NotOk,
-    NotChecked,
-}
-
-#[derive(Debug, Serialize)]
-struct Check {
-    check: &'static str,
-    result: Result,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<&'static str>,
-}
-
-fn check(check: &'static str, good: bool, found: String, advice: &'static str) -> Check {
-    let result = if good { Result::Ok } else { Result::NotOk };
-    Check {
-        check,
-        result,
-        found,
-        advice: (!good).then_some(advice),
-    }
-}
-
-fn unknown(check: &'static str, error: impl std::fmt::Display, advice: &'static str) -> Check {
-    Check {
-        check,
-        result: Result::NotChecked,
-        found: error.to_string(),
-        advice: Some(advice),
-    }
-}
-
 impl AdminFunction {
-    pub(crate) async fn preflight(&self, call: &Call) -> std::result::Result<Reply, Problem> {
-        let sale = self.sale(&call.sale()?).await?;
-        let gates = self.ledger.gates(&sale.id).await?.unwrap_or_default();
-        let mut checks = vec![
-            check(
-                "loaded",
-                sale.loaded && gates.addresses.len() == usize::from(sale.config.buckets),
-                format!(
-                    "{} of {} buckets",
-                    gates.addresses.len(),
-                    sale.config.buckets
-                ),
-                "Call load: the creation or a change did not complete.",
-            ),
-            check(
-                "opening",
-                !sale.has_opened(self.clock.now()),
-                sale.config.opens_at.to_string(),
-                "The sale has opened; a preflight belongs before that.",
-            ),
-            self.check_ledger(&sale).await,
-        ];
-        checks.extend(self.check_gates(&sale, &gates).await);
-        checks.push(self.check_spread(&gates).await);
-        checks.push(self.check_replicas(&gates).await);
-        checks.push(check(
-            "payment_provider",
-            true,
-            self.provider.name().to_owned(),
-            "",
-        ));
-        let ready = checks.iter().all(|check| check.result != Result::NotOk);
-        Reply::ok(&json!({"sale_id": sale.id, "ready": ready, "checks": checks}))
+    /// The creation, or the last change, was completed.
+    pub(super) fn check_loaded(&self, sale: &Sale, gates: &Gates) -> Check {
+        let buckets = usize::from(sale.config.buckets);
+        check(
+            "loaded",
+            sale.loaded && gates.addresses.len() == buckets,
+            format!("{} of {buckets} buckets", gates.addresses.len()),
+            "Call load: the creation or a change did not complete.",
+        )
+    }
+
+    /// There is time left.
+    pub(super) fn check_opening(&self, sale: &Sale) -> Check {
+        check(
+            "opening",
+            !sale.has_opened(self.clock.now()),
+            sale.config.opens_at.to_string(),
+            "The sale has opened; a preflight belongs before that.",
+        )
     }
 
     /// The buckets' capacities are the units.
-    async fn check_ledger(&self, sale: &Sale) -> Check {
+    pub(super) async fn check_ledger(&self, sale: &Sale) -> Check {
         const ADVICE: &str = "Call load before the opening.";
         let mut capacity = 0u32;
         for n in 0..sale.config.buckets {
@@ -97,7 +45,7 @@ impl AdminFunction {
     }
 
     /// Every gate has its script, and together they hold the units.
-    async fn check_gates(&self, sale: &Sale, gates: &Gates) -> Vec<Check> {
+    pub(super) async fn check_gates(&self, sale: &Sale, gates: &Gates) -> Vec<Check> {
         const ADVICE: &str = "Call load before the opening; look at the cache's health.";
         let (mut open, mut left) = (0usize, 0u64);
         for (_, address) in gates.iter() {
@@ -131,7 +79,7 @@ impl AdminFunction {
     }
 
     /// Buckets are even over the primaries.
-    async fn check_spread(&self, gates: &Gates) -> Check {
+    pub(super) async fn check_spread(&self, gates: &Gates) -> Check {
         const ADVICE: &str = "Call load: the cluster has changed since the sale was loaded.";
         let primaries = match self.gate.primaries().await {
             Ok(primaries) => primaries,
@@ -158,24 +106,5 @@ impl AdminFunction {
             format!("buckets on each primary: {}", found.join(", ")),
             ADVICE,
         )
-    }
-
-    /// A replica acknowledges in time, or none is asked for.
-    async fn check_replicas(&self, gates: &Gates) -> Check {
-        const ADVICE: &str = "Claims would be answered 202 CONFIRMING; look at the replicas.";
-        let Some(address) = gates.addresses.first() else {
-            return unknown("replicas", "no gate is loaded", "Call load.");
-        };
-        match self.gate.bucket(address).replicated().await {
-            Ok(acknowledged) => {
-                let found = if acknowledged {
-                    "a replica acknowledges"
-                } else {
-                    "no acknowledgement in time"
-                };
-                check("replicas", acknowledged, found.to_owned(), ADVICE)
-            }
-            Err(error) => unknown("replicas", error, ADVICE),
-        }
     }
 }
