@@ -29,6 +29,9 @@ impl AdminFunction {
     /// and does not say "loaded".
     pub(crate) async fn load(&self, sale: &Sale) -> Result<Sale, Problem> {
         let primaries = self.gate.primaries().await?;
+        let gates = self.ledger.gates(&sale.id).await?.unwrap_or_default();
+        let lives = gates.addresses.iter().map(|address| address.epoch);
+        let newest = lives.max().unwrap_or(0);
         let sale = self
             .change_sale(&sale.id, |sale| {
                 // From the opening on, claims move the counters.
@@ -36,7 +39,8 @@ impl AdminFunction {
                     return Err(started());
                 }
                 sale.loaded = false;
-                sale.load += 1;
+                // Above what a recovery before the opening has reached, too.
+                sale.load = sale.load.max(newest) + 1;
                 Ok(())
             })
             .await?;

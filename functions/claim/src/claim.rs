@@ -77,11 +77,15 @@ impl ClaimFunction {
             rate_per_s,
         };
         let decision = if visitor.admitted {
-            gates.claim(&request).await?
+            gates.claim(&request).await
         } else {
-            gates.held(&request).await?.unwrap_or(Decision::Empty)
+            let held = gates.held(&request).await;
+            held.map(|held| held.unwrap_or(Decision::Empty))
         };
-        match decision {
+        self.barriers
+            .raise(&self.queue, &sale.id, &gates, now)
+            .await;
+        match decision? {
             Decision::Claimed(hold) => {
                 let status = self.secure(&visitor, &gates, &hold, now).await?;
                 let code = match status {
@@ -135,9 +139,10 @@ impl ClaimFunction {
         }
     }
 
-    /// Makes a yes of the gate durable: one replica, then the queue. Not
+    /// Makes a yes of the gate durable: the queue, then one replica. Not
     /// acknowledged by a replica, it is queued all the same, but the shopper
-    /// is told that the ledger decides.
+    /// is told that the ledger decides. In this order: a message that is sent
+    /// after the look could come behind a recovery.
     async fn secure(
         &self,
         visitor: &Visitor,
@@ -148,7 +153,6 @@ impl ClaimFunction {
         let bucket = gates
             .bucket(hold.claim.bucket())
             .ok_or_else(Problem::not_found)?;
-        let replicated = bucket.replicated().await.unwrap_or(false);
         let config = &visitor.sale.config;
         let money = config
             .price
@@ -162,8 +166,10 @@ impl ClaimFunction {
             limit: config.limit_per_customer,
             claimed_at: now,
             pay_by: hold.pay_by,
+            epoch: bucket.epoch(),
         });
         self.queue.send(&message).await?;
+        let replicated = bucket.replicated(&hold.claim).await.unwrap_or(false);
         if !replicated {
             tracing::warn!(claim = %hold.claim, "no replica acknowledged");
         }

@@ -6,6 +6,7 @@
 //! the gates are asked each time.
 
 mod admission;
+mod barrier;
 mod claim;
 mod existing;
 mod gates;
@@ -21,6 +22,7 @@ use token::{Keys, Signer};
 /// The claim function.
 #[derive(Debug)]
 pub struct ClaimFunction {
+    barriers: barrier::Barriers,
     clock: Clock,
     gate: Gate,
     gates: gates::GatesCache,
@@ -35,6 +37,7 @@ impl HttpFunction for ClaimFunction {
     async fn start(environment: &Environment) -> anyhow::Result<Self> {
         let ledger = Ledger::connect(environment)?;
         Ok(Self {
+            barriers: barrier::Barriers::default(),
             clock: environment.clock,
             gate: Gate::connect(environment)?,
             gates: gates::GatesCache::default(),

@@ -7,6 +7,8 @@
 
 mod batch;
 mod pace;
+mod rebalance;
+mod recover;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,7 +18,7 @@ use domain::{BucketId, SaleId};
 use gate::Gate;
 use jiff::Timestamp;
 use ledger::Ledger;
-use queue::{ClaimCreated, Message, Queue};
+use queue::{Message, Queue};
 use runtime::{Clock, Environment, EventFunction, Invocation, Metric, metrics};
 
 /// The order function.
@@ -27,6 +29,7 @@ pub struct OrderFunction {
     gate: Gate,
     ledger: Ledger,
     pace: pace::Pace,
+    queue: Queue,
     gates: tokio::sync::Mutex<BTreeMap<SaleId, Gates>>,
 }
 
@@ -34,7 +37,7 @@ pub struct OrderFunction {
 #[derive(Debug)]
 struct Received {
     message_id: String,
-    claim: ClaimCreated,
+    message: Message,
 }
 
 impl EventFunction for OrderFunction {
@@ -48,6 +51,7 @@ impl EventFunction for OrderFunction {
             gate: Gate::connect(environment)?,
             ledger: Ledger::connect(environment)?,
             pace: pace::Pace::load(&environment.settings)?,
+            queue: Queue::connect(environment)?,
             gates: tokio::sync::Mutex::default(),
         })
     }
@@ -122,13 +126,13 @@ fn sort(records: Vec<SqsMessage>) -> (Groups, Vec<(String, String)>) {
     for record in records {
         let message_id = record.message_id.unwrap_or_default();
         let body = record.body.unwrap_or_default();
-        match serde_json::from_str(&body) {
-            Ok(Message::ClaimCreated(claim)) => {
-                let group = (claim.claim.sale().clone(), claim.claim.bucket());
-                groups
-                    .entry(group)
-                    .or_default()
-                    .push(Received { message_id, claim });
+        match serde_json::from_str::<Message>(&body) {
+            Ok(message) => {
+                let group = groups.entry(message.bucket()).or_default();
+                group.push(Received {
+                    message_id,
+                    message,
+                });
             }
             Err(error) => {
                 // The body may name a shopper; where and what is enough.

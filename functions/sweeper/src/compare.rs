@@ -8,6 +8,7 @@ use gate::Hold;
 use gate::upkeep::Correction;
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::WholeBucket;
+use queue::{Message, Recover};
 
 use crate::bucket::{Failure, words};
 use crate::{SweeperFunction, Watched};
@@ -18,6 +19,8 @@ const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 /// What a comparison found; of several buckets, all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Found {
+    /// Units that can be claimed.
+    pub(crate) free: u32,
     /// Units claimed and not paid, or on their way between gate and ledger.
     pub(crate) held: u32,
     /// Units whose payment has begun.
@@ -54,6 +57,7 @@ impl Found {
 
 impl AddAssign for Found {
     fn add_assign(&mut self, other: Self) {
+        self.free += other.free;
         self.held += other.held;
         self.paying += other.paying;
         self.paid += other.paid;
@@ -82,7 +86,18 @@ impl SweeperFunction {
         // A frozen bucket is for recovery to make true, not for this. Its
         // holds end all the same: the gate forgot them, the ledger did not.
         if !self.gate.is_open(&at.address).await.map_err(words)? {
-            tracing::error!(sale = %at.sale, bucket = %at.bucket, "a bucket is frozen");
+            tracing::error!(sale = %at.sale, bucket = %at.bucket,
+                epoch = at.address.epoch, "a bucket is frozen");
+            let recover = Message::Recover(Recover {
+                sale: at.sale.clone(),
+                bucket: at.bucket,
+                epoch: at.address.epoch,
+                seen_at: self.clock.now(),
+            });
+            if let Err(error) = self.queue.send(&recover).await {
+                tracing::error!(sale = %at.sale, bucket = %at.bucket, %error,
+                    "its recovery was not asked for");
+            }
             let whole = self.whole_bucket(at).await?;
             return Ok(Found {
                 frozen: 1,
@@ -98,6 +113,7 @@ impl SweeperFunction {
         self.settle_marks(at, &holds).await?;
         let moving = on_their_way(&whole, &holds);
         let mut found = Found::in_ledger(&whole);
+        found.free = u32::try_from(seen.left).unwrap_or(u32::MAX);
         found.held += moving;
         found.refunds = refunds.pending;
         // Ended in the ledger for a while, and the gate did not follow: who

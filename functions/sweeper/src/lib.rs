@@ -8,6 +8,7 @@
 
 mod bucket;
 mod compare;
+mod rebalance;
 mod tell;
 mod watch;
 
@@ -19,6 +20,7 @@ use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
 use payment::Cashier;
+use queue::Queue;
 use runtime::{Clock, Environment, EventFunction, Invocation};
 
 /// Deadlines are looked at this often. With the controller's interval and the
@@ -39,6 +41,7 @@ pub struct SweeperFunction {
     clock: Clock,
     gate: Gate,
     ledger: Ledger,
+    queue: Queue,
 }
 
 /// One bucket of a sale that is looked after.
@@ -52,6 +55,8 @@ struct Watched {
     /// Its units are being changed: what the gate gave up, the ledger gives up
     /// in a moment.
     resizing: bool,
+    /// Claims are taken.
+    sells: bool,
 }
 
 impl Watched {
@@ -71,6 +76,7 @@ impl EventFunction for SweeperFunction {
             cashier: Cashier::connect(environment, &ledger)?,
             clock: environment.clock,
             gate: Gate::connect(environment)?,
+            queue: Queue::connect(environment)?,
             ledger,
         })
     }

@@ -72,6 +72,9 @@ pub enum VoidReason {
     Cap,
     /// The customer already has as many units as allowed.
     Limit,
+    /// The gate forgot its yes in a failover, and has given the unit to
+    /// another since.
+    Forgotten,
     /// Another order of the same key stands, in another bucket.
     Repeated,
     /// No order existed at the deadline: the message was never sent or is late.
@@ -81,13 +84,14 @@ pub enum VoidReason {
 impl VoidReason {
     /// Whether the gate gets the units back: it took them, and they exist.
     pub fn returns_units(self) -> bool {
-        !matches!(self, Self::Cap)
+        !matches!(self, Self::Cap | Self::Forgotten)
     }
 
     /// The name that the ledger stores.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cap => "cap",
+            Self::Forgotten => "forgotten",
             Self::Limit => "limit",
             Self::Repeated => "repeated",
             Self::NoOrder => "no_order",
@@ -97,7 +101,7 @@ impl VoidReason {
     /// What the shopper is told.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Cap => "We could not confirm your unit; nothing was charged.",
+            Self::Cap | Self::Forgotten => "We could not confirm your unit; nothing was charged.",
             Self::Limit => "You already hold as many units as one customer may.",
             Self::Repeated => "This was one request, and it already has an order.",
             Self::NoOrder => "The hold could not be confirmed in time; nothing was charged.",

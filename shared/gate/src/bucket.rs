@@ -3,7 +3,7 @@
 use domain::slot::GateAddress;
 use domain::{ClaimId, ShopperId};
 use jiff::Timestamp;
-use redis::{Value, cmd};
+use redis::{Cmd, Value, cmd, pipe};
 
 use crate::Error;
 use crate::connection::{Gate, read};
@@ -117,6 +117,7 @@ pub struct BucketGate {
     stock: String,
     due: String,
     rate: String,
+    epoch: u64,
     pub(crate) fence: Fence,
 }
 
@@ -139,6 +140,7 @@ impl Gate {
             stock: stock_key(&tag),
             due: due_key(&tag),
             rate: format!("{{{tag}}}:rate"),
+            epoch: address.epoch,
             fence: Fence::new(&tag, address.epoch),
             tag,
         }
@@ -256,19 +258,54 @@ impl BucketGate {
         }
     }
 
-    /// Waits until enough replicas have what was written before, on the same
-    /// primary and connection. `false`: they did not acknowledge in time, and
-    /// a failover could take the claim back.
+    /// Which life of the bucket this is the gate of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether enough replicas acknowledge what was written before, in time.
     ///
     /// # Errors
     /// No answer.
-    pub async fn replicated(&self) -> Result<bool, Error> {
-        if self.gate.acks == 0 {
-            return Ok(true);
-        }
+    pub async fn acknowledged(&self) -> Result<bool, Error> {
+        let acknowledged: u32 = self.gate.run(&self.tag, self.wait()).await?;
+        Ok(acknowledged >= self.gate.acks)
+    }
+
+    fn wait(&self) -> Cmd {
         let mut command = cmd("WAIT");
         command.arg(self.gate.acks).arg(self.gate.ack_wait_ms);
-        let acknowledged: u32 = self.gate.run(&self.tag, command).await?;
-        Ok(acknowledged >= self.gate.acks)
+        command
+    }
+
+    /// Waits until enough replicas have what was written before, on the same
+    /// primary and connection, and looks whether that is the claim, in this
+    /// life, and the bucket open: after a failover, `WAIT` would speak of a
+    /// primary that may never have had it. `false`: a failover could take the
+    /// claim back, or did.
+    ///
+    /// Asked once the claim's message is stored: while the bucket is open no
+    /// recovery has been asked for, so any that follows stands behind it.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn replicated(&self, claim: &ClaimId) -> Result<bool, Error> {
+        let mut look = pipe();
+        look.add_command(self.wait());
+        look.cmd("SCRIPT").arg("EXISTS").arg(&self.fence.sha);
+        look.cmd("HMGET")
+            .arg(&self.stock)
+            .arg("epoch")
+            .arg(format!("c:{}", claim.digest()));
+        let mut answers = self.gate.run_all(&self.tag, look).await?.into_iter();
+        let mut answer = || answers.next().unwrap_or(Value::Nil);
+        let acknowledged: u32 = read(answer())?;
+        let known: Vec<bool> = read(answer())?;
+        let (epoch, record): (Option<u64>, Option<String>) = read(answer())?;
+        let hold: Option<Hold> = record.map(|record| record.parse()).transpose()?;
+        Ok(acknowledged >= self.gate.acks
+            && known == [true]
+            && epoch == Some(self.epoch)
+            && hold.is_some_and(|hold| hold.claim == *claim))
     }
 }

@@ -1,6 +1,9 @@
 //! All buckets of a sale: home first, then whoever has units, and "sold out"
 //! only after every one of them said so.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use domain::bucket::home;
 use domain::slot::Gates;
 use domain::{BucketId, ClaimId, IdempotencyKey, SaleId, ShopperId};
@@ -38,6 +41,7 @@ pub struct SaleGates {
     gate: Gate,
     sale: SaleId,
     buckets: Vec<BucketGate>,
+    frozen: Arc<Mutex<BTreeSet<BucketId>>>,
 }
 
 impl SaleGates {
@@ -52,7 +56,20 @@ impl SaleGates {
             gate: gate.clone(),
             sale: sale.clone(),
             buckets,
+            frozen: Arc::default(),
         }
+    }
+
+    /// Buckets that were found frozen since this was last asked, and the life
+    /// in which they were.
+    pub fn take_frozen(&self) -> Vec<(BucketId, u64)> {
+        let frozen = std::mem::take(&mut *self.frozen());
+        let epoch = |id: BucketId| Some((id, self.bucket(id)?.epoch()));
+        frozen.into_iter().filter_map(epoch).collect()
+    }
+
+    fn frozen(&self) -> MutexGuard<'_, BTreeSet<BucketId>> {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The gate of one bucket.
@@ -109,7 +126,10 @@ impl SaleGates {
         match gate.claim(&request.ask(&claim)).await {
             Ok(Decision::Empty) => self.overflow(request, &claim, Some(gate)).await,
             // Without a mark at home, the ledger alone keeps the limit.
-            Err(Error::Frozen | Error::NotReady) => self.overflow(request, &claim, None).await,
+            Err(Error::Frozen | Error::NotReady) => {
+                self.frozen().insert(home);
+                self.overflow(request, &claim, None).await
+            }
             // Its answer may be lost and the unit taken: the same key finds it
             // there, while another bucket would hold a second one.
             Err(error) => Err(error),
@@ -172,7 +192,12 @@ impl SaleGates {
                 Ok((_, Some(hold))) => return Ok(Some(Decision::Same(hold))),
                 Ok((free, None)) if free >= request.quantity => candidates.push(n),
                 Ok(_) => {}
-                Err(error) => unknown = Some(error),
+                Err(error) => {
+                    if matches!(error, Error::NotReady) {
+                        self.frozen().insert(BucketId(n as u16));
+                    }
+                    unknown = Some(error);
+                }
             }
         }
         for n in candidates {
@@ -192,7 +217,10 @@ impl SaleGates {
             match self.buckets[n].claim_marked(&ask, turn).await {
                 Ok(Decision::Empty) => {}
                 Ok(decision) => return Ok(Some(decision)),
-                Err(error @ (Error::Frozen | Error::NotReady)) => unknown = Some(error),
+                Err(error @ (Error::Frozen | Error::NotReady)) => {
+                    self.frozen().insert(elsewhere.bucket());
+                    unknown = Some(error);
+                }
                 // A unit may have been taken and its answer lost: another
                 // bucket would give a second one. The mark leads the same key
                 // there; else both time out.

@@ -32,8 +32,19 @@ pub struct Truth {
     pub left: u32,
     /// Units taken so far.
     pub taken: u32,
-    /// Every claim the bucket knows, and its deadline if it still has one.
-    pub holds: Vec<(Hold, Option<Timestamp>)>,
+    /// Every claim that the bucket knows.
+    pub claims: Vec<Known>,
+}
+
+/// A claim of which the ledger knows.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// As the gate would have recorded it.
+    pub hold: Hold,
+    /// Its deadline, if it still has one.
+    pub due: Option<Timestamp>,
+    /// Whether its units count against the shopper's limit.
+    pub counts: bool,
 }
 
 /// What a comparison did.
@@ -78,10 +89,12 @@ impl Gate {
         // may remember.
         write.arg("turn").arg(address.epoch * TURNS);
         let mut held = std::collections::HashMap::<&str, (u32, String)>::new();
-        for (hold, _) in &truth.holds {
-            let entry = held.entry(hold.shopper.as_str()).or_default();
-            entry.0 += hold.quantity;
-            entry.1 = format!("{} {}", entry.1, hold.claim.digest());
+        for Known { hold, counts, .. } in &truth.claims {
+            if *counts {
+                let entry = held.entry(hold.shopper.as_str()).or_default();
+                entry.0 += hold.quantity;
+                entry.1 = format!("{} {}", entry.1, hold.claim.digest());
+            }
             write.arg(format!("c:{}", hold.claim.digest()));
             write.arg(record(hold));
         }
@@ -90,8 +103,8 @@ impl Gate {
             write.arg(format!("{units}{digests}"));
         }
         write.arg("");
-        for (hold, deadline) in &truth.holds {
-            if let Some(deadline) = deadline {
+        for Known { hold, due, .. } in &truth.claims {
+            if let Some(deadline) = due {
                 write.arg(hold.claim.to_string());
                 write.arg(deadline.as_millisecond());
             }
@@ -129,15 +142,22 @@ impl Gate {
         })
     }
 
-    /// Whether the bucket's claim script is loaded, asked on its primary.
+    /// Whether the bucket's claim script is loaded and its counter of the same
+    /// life, asked on its primary.
     ///
     /// # Errors
     /// No answer.
     pub async fn is_open(&self, address: &GateAddress) -> Result<bool, Error> {
-        let mut command = cmd("SCRIPT");
-        command.arg("EXISTS").arg(self.bucket(address).fence.sha);
-        let known: Vec<bool> = self.run(&address.tag, command).await?;
-        Ok(known == [true])
+        let mut look = pipe();
+        look.cmd("SCRIPT")
+            .arg("EXISTS")
+            .arg(self.bucket(address).fence.sha);
+        look.cmd("HGET").arg(stock_key(&address.tag)).arg("epoch");
+        let mut answers = self.run_all(&address.tag, look).await?.into_iter();
+        let mut answer = || answers.next().unwrap_or(Value::Nil);
+        let known: Vec<bool> = read(answer())?;
+        let epoch: Option<u64> = read(answer())?;
+        Ok(known == [true] && epoch == Some(address.epoch))
     }
 
     /// Claims whose deadline has passed, the oldest first, at most
@@ -254,24 +274,25 @@ impl Gate {
     /// Takes up to so many free units out of a bucket; says how many.
     ///
     /// # Errors
-    /// No answer, or the bucket is not loaded.
-    pub async fn take(&self, tag: &str, units: u32) -> Result<u32, Error> {
-        let taken = self.move_units(tag, i64::from(units)).await?;
+    /// No answer, not loaded, or in another life than this address says.
+    pub async fn take(&self, address: &GateAddress, units: u32) -> Result<u32, Error> {
+        let taken = self.move_units(address, i64::from(units)).await?;
         u32::try_from(taken).map_err(|_| Error::NotReady)
     }
 
     /// Puts units into a bucket.
     ///
     /// # Errors
-    /// No answer, or the bucket is not loaded.
-    pub async fn put(&self, tag: &str, units: u32) -> Result<(), Error> {
-        self.move_units(tag, -i64::from(units)).await.map(|_| ())
+    /// As [`Gate::take`].
+    pub async fn put(&self, address: &GateAddress, units: u32) -> Result<(), Error> {
+        let moved = self.move_units(address, -i64::from(units)).await;
+        moved.map(drop)
     }
 
-    async fn move_units(&self, tag: &str, units: i64) -> Result<i64, Error> {
-        let mut command = script::eval(script::TAKE, &[&stock_key(tag)]);
-        command.arg(units);
-        self.run::<Option<i64>>(tag, command)
+    async fn move_units(&self, address: &GateAddress, units: i64) -> Result<i64, Error> {
+        let mut command = script::eval(script::TAKE, &[&stock_key(&address.tag)]);
+        command.arg(units).arg(address.epoch);
+        self.run::<Option<i64>>(&address.tag, command)
             .await?
             .ok_or(Error::NotReady)
     }

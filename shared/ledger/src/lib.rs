@@ -18,6 +18,7 @@
 mod cache;
 mod error;
 pub mod key;
+mod lives;
 pub mod orders;
 pub mod passes;
 pub mod payments;

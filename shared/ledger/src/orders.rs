@@ -54,6 +54,9 @@ pub enum Outcome {
     Existing(Box<Order>),
     /// Refused by the ledger; not written yet.
     Refused(VoidReason),
+    /// Not written: the bucket is in this later life, whose gate may not know
+    /// of the claim.
+    Outdated(u64),
 }
 
 /// Orders that one release transaction can hold: two rows each, the bucket,
@@ -140,9 +143,10 @@ impl Ledger {
     /// Writes claims of one bucket as orders, in their order, and says what
     /// became of each. One transaction if nothing is refused.
     ///
-    /// Four conditions guard it: the order is new, the customer's units stay
+    /// Five conditions guard it: the order is new, the customer's units stay
     /// within `limit`, the key has no order in another bucket, the bucket's
-    /// units stay within its capacity.
+    /// units stay within its capacity, and its life is `epoch`, that of the
+    /// gate that said yes.
     ///
     /// # Errors
     /// No answer: nothing is known, and doing it again is safe.
@@ -150,6 +154,7 @@ impl Ledger {
         &self,
         sale: &SaleId,
         id: BucketId,
+        epoch: u64,
         limit: u32,
         orders: &[Order],
     ) -> Result<Vec<Outcome>, Error> {
@@ -159,7 +164,7 @@ impl Ledger {
             if batch.is_empty() {
                 break;
             }
-            let writes = order_writes(sale, id, limit, orders, &batch)?;
+            let writes = order_writes(sale, id, epoch, limit, orders, &batch)?;
             match self.table.write(&writes).await? {
                 Ok(()) => {
                     for index in batch {
@@ -167,7 +172,7 @@ impl Ledger {
                     }
                 }
                 Err(reasons) => {
-                    self.read_reasons(orders, &batch, reasons, &mut outcomes)
+                    self.read_reasons(epoch, orders, &batch, reasons, &mut outcomes)
                         .await?
                 }
             }
@@ -179,6 +184,7 @@ impl Ledger {
     /// orders; the others are tried again without them.
     async fn read_reasons(
         &self,
+        epoch: u64,
         orders: &[Order],
         batch: &[usize],
         reasons: Vec<Reason>,
@@ -213,6 +219,12 @@ impl Ledger {
                 .clone()
                 .ok_or_else(|| Error::Broken("the bucket has no row".to_owned()))?;
             let bucket: Bucket = from_item(row)?;
+            if bucket.epoch != epoch {
+                for &index in batch {
+                    outcomes[index] = Some(Outcome::Outdated(bucket.epoch));
+                }
+                return Ok(());
+            }
             let mut room = bucket.spare;
             for &index in batch {
                 let quantity = orders[index].quantity;
@@ -355,6 +367,7 @@ fn next_batch(orders: &[Order], outcomes: &[Option<Outcome>]) -> Vec<usize> {
 fn order_writes(
     sale: &SaleId,
     id: BucketId,
+    epoch: u64,
     limit: u32,
     orders: &[Order],
     batch: &[usize],
@@ -383,7 +396,8 @@ fn order_writes(
     // The cap: whatever a gate said, this is where a unit exists or not.
     writes
         .update(&key::bucket(sale, id), "ADD allotted :units, spare :less")
-        .only_if("spare >= :units")
+        .only_if("spare >= :units AND epoch = :epoch")
+        .number(":epoch", epoch)
         .number(":units", units)
         .number(":less", -i64::from(units));
     Ok(writes)

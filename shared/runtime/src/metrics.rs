@@ -117,6 +117,8 @@ metrics! {
     OrdersWritten = "orders_written", Count, BOTH;
     /// Claims that were voided, by why. Order function and sweeper.
     ClaimsVoided = "claims_voided", Count, REASON;
+    /// Buckets that were made true from the ledger. Order function.
+    BucketsRecovered = "buckets_recovered", Count, BOTH;
     /// Messages of a batch. Order function.
     BatchSize = "batch_size", Count, OVERALL;
     /// From a claim's message being sent until it was taken on. Order function.

@@ -43,7 +43,7 @@ impl Bucket {
         let order = self.unwritten(shopper, now, pay_window);
         let outcomes = self
             .ledger
-            .create_orders(&self.sale, self.id, 10, std::slice::from_ref(&order))
+            .create_orders(&self.sale, self.id, 1, 10, std::slice::from_ref(&order))
             .await
             .expect("an answer");
         assert_eq!(outcomes, [Outcome::Created]);

@@ -45,6 +45,12 @@ impl World {
     pub async fn new(servers: &GateServers, capacities: &[u32], config: Value) -> Self {
         let (environment, ledger) = database::ledger().await;
         let environment = gates::with_gates(&environment, servers);
+        // Who sends a message finds no queue, unless a test puts one there.
+        let queue = [
+            ("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9"),
+            ("QUEUE_URL", "http://127.0.0.1:9/1/claims.fifo"),
+        ];
+        let environment = crate::with_variables(&environment, &queue);
         let gate = Gate::connect(&environment).expect("settings are given");
         let sale = gates::unique_sale();
         let now = environment.clock.now();
@@ -165,7 +171,7 @@ impl World {
         let orders = std::slice::from_ref(&order);
         let outcomes = self
             .ledger
-            .create_orders(&self.sale, hold.claim.bucket(), 10, orders)
+            .create_orders(&self.sale, hold.claim.bucket(), 1, 10, orders)
             .await
             .expect("an answer");
         assert_eq!(outcomes, [Outcome::Created]);

@@ -209,6 +209,7 @@ async fn an_extension_holds_for_an_order_that_is_being_written() {
         limit: 1,
         claimed_at: order.claimed_at,
         pay_by: order.pay_by,
+        epoch: 1,
     });
     let body = serde_json::to_string(&message).unwrap();
     let event = json!({"Records": [{"messageId": "m", "receiptHandle": "r", "body": body, "attributes": {},

@@ -76,7 +76,7 @@ impl AdminFunction {
             return unknown("replicas", "no gate is loaded", "Call load.");
         }
         let asked: Result<Vec<bool>, _> = stream::iter(gates.addresses.clone())
-            .map(|address| async move { self.gate.bucket(&address).replicated().await })
+            .map(|address| async move { self.gate.bucket(&address).acknowledged().await })
             .buffered(CONCURRENCY)
             .try_collect()
             .await;

@@ -5,6 +5,8 @@
 
 mod answers;
 mod dead_letters;
+mod rebalance;
+mod recover;
 mod told;
 mod voids;
 mod worker;

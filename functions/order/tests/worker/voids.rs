@@ -18,7 +18,12 @@ async fn beyond_the_cap_claims_are_voided_and_no_unit_returns() {
     let worker = Worker::start(&[2]).await;
     // The gate has forgotten winners: it holds units that do not exist.
     let tag = worker.world.address(0).tag.clone();
-    worker.world.gate.put(&tag, 3).await.unwrap();
+    worker
+        .world
+        .gate
+        .put(worker.world.address(0), 3)
+        .await
+        .unwrap();
     let (holds, messages) = worker.claims(0, 0..4, MINUTE).await;
     assert_eq!(worker.world.left(0).await, 1);
     for _ in 0..2 {
@@ -52,7 +57,7 @@ async fn a_second_claim_is_voided_and_its_unit_returns_once() {
         assert_eq!(worker.world.left(1).await, 3);
     }
     let order = worker.order(&second[0].claim).await;
-    assert_eq!(order.void_reason, Some(VoidReason::Limit));
+    assert_eq!(order.void_reason, Some(VoidReason::Repeated));
     assert_eq!(worker.world.left(0).await, 2);
     let allotted = (
         worker.world.allotted(0).await,

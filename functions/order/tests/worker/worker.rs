@@ -5,7 +5,7 @@ use gate::Hold;
 use jiff::SignedDuration;
 use order_function::OrderFunction;
 use queue::{ClaimCreated, Message};
-use runtime::{EventFunction, Invocation};
+use runtime::{Environment, EventFunction, Invocation};
 use serde_json::{Value, json};
 use testing::{World, with_variables};
 
@@ -19,6 +19,8 @@ pub(crate) const IN_QUEUE: SignedDuration = SignedDuration::from_secs(3);
 pub(crate) struct Worker {
     pub(crate) world: World,
     pub(crate) letters: DeadLetters,
+    /// With which the function was started.
+    pub(crate) environment: Environment,
     function: OrderFunction,
 }
 
@@ -34,6 +36,11 @@ impl Worker {
         wrong: &[(&str, &str)],
     ) -> Self {
         let world = World::open(capacities).await;
+        Self::of(world, letters, wrong).await
+    }
+
+    /// In front of a sale that exists.
+    pub(crate) async fn of(world: World, letters: DeadLetters, wrong: &[(&str, &str)]) -> Self {
         let queue = format!("{}/1/dead", letters.url);
         let mut variables = vec![
             ("AWS_ENDPOINT_URL_SQS", letters.url.as_str()),
@@ -43,6 +50,7 @@ impl Worker {
         let environment = with_variables(&world.environment, &variables);
         Self {
             function: OrderFunction::start(&environment).await.unwrap(),
+            environment,
             world,
             letters,
         }
@@ -50,33 +58,7 @@ impl Worker {
 
     /// Delivers a batch: the function's answer as Lambda sends it to SQS.
     pub(crate) async fn deliver(&self, bodies: &[String]) -> Value {
-        let sent = self.world.now() - IN_QUEUE;
-        let records: Vec<Value> = bodies
-            .iter()
-            .enumerate()
-            .map(|(n, body)| {
-                json!({
-                    "messageId": format!("message-{n}"),
-                    "receiptHandle": format!("receipt-{n}"),
-                    "body": body,
-                    "attributes": {
-                        "ApproximateReceiveCount": "1",
-                        "SentTimestamp": sent.as_millisecond().to_string(),
-                    },
-                    "messageAttributes": {},
-                    "eventSource": "aws:sqs",
-                    "eventSourceARN": "arn:aws:sqs:eu-west-1:1:claims.fifo",
-                    "awsRegion": "eu-west-1",
-                })
-            })
-            .collect();
-        let event = serde_json::from_value(json!({"Records": records})).unwrap();
-        let invocation = Invocation {
-            request_id: "request".to_owned(),
-            deadline: self.world.now() + MINUTE,
-        };
-        let answer = self.function.handle(event, invocation).await.unwrap();
-        serde_json::to_value(answer).unwrap()
+        deliver(&self.function, &self.world, bodies).await
     }
 
     /// A claim's message, as the claim function sends it.
@@ -90,6 +72,7 @@ impl Worker {
             limit: 1,
             claimed_at: order.claimed_at,
             pay_by: order.pay_by,
+            epoch: 1,
         });
         serde_json::to_string(&message).unwrap()
     }
@@ -124,4 +107,35 @@ pub(crate) fn failed(numbers: &[usize]) -> Value {
         .map(|n| json!({"itemIdentifier": format!("message-{n}")}))
         .collect();
     json!({"batchItemFailures": failures})
+}
+
+/// Delivers a batch to a function.
+pub(crate) async fn deliver(function: &OrderFunction, world: &World, bodies: &[String]) -> Value {
+    let sent = world.now() - IN_QUEUE;
+    let records: Vec<Value> = bodies
+        .iter()
+        .enumerate()
+        .map(|(n, body)| {
+            json!({
+                "messageId": format!("message-{n}"),
+                "receiptHandle": format!("receipt-{n}"),
+                "body": body,
+                "attributes": {
+                    "ApproximateReceiveCount": "1",
+                    "SentTimestamp": sent.as_millisecond().to_string(),
+                },
+                "messageAttributes": {},
+                "eventSource": "aws:sqs",
+                "eventSourceARN": "arn:aws:sqs:eu-west-1:1:claims.fifo",
+                "awsRegion": "eu-west-1",
+            })
+        })
+        .collect();
+    let event = serde_json::from_value(json!({"Records": records})).unwrap();
+    let invocation = Invocation {
+        request_id: "request".to_owned(),
+        deadline: world.now() + MINUTE,
+    };
+    let answer = function.handle(event, invocation).await.unwrap();
+    serde_json::to_value(answer).unwrap()
 }

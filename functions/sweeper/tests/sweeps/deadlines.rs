@@ -77,7 +77,7 @@ async fn a_deadline_without_an_order_is_buried_and_stays_so() {
     let late = world.unwritten(&hold).await;
     let outcomes = world
         .ledger
-        .create_orders(&world.sale, BucketId(0), 1, &[late])
+        .create_orders(&world.sale, BucketId(0), 1, 1, &[late])
         .await;
     assert_eq!(outcomes.unwrap(), [Outcome::Existing(Box::new(buried))]);
     assert_eq!(world.allotted(0).await, 0);

@@ -1,7 +1,7 @@
 //! The fence: a script is the key to its bucket, and only loading gives it.
 
 use domain::slot::GateAddress;
-use gate::upkeep::Truth;
+use gate::upkeep::{Known, Truth};
 use gate::{Decision, Error, Gate};
 use testing::{gates, with_variables};
 
@@ -31,11 +31,16 @@ async fn an_older_or_newer_life_of_a_bucket_is_frozen() {
     let truth = Truth {
         left: 4,
         taken: 1,
-        holds: vec![(held.clone(), Some(held.pay_by))],
+        claims: vec![Known {
+            hold: held.clone(),
+            due: Some(held.pay_by),
+            counts: true,
+        }],
     };
     shop.gate.load(&next, &truth).await.unwrap();
     // The old script is still in the server's cache; the epoch stops it.
-    assert!(shop.gate.is_open(shop.address(0)).await.unwrap());
+    assert!(!shop.gate.is_open(shop.address(0)).await.unwrap());
+    assert!(shop.gate.is_open(&next).await.unwrap());
     let late = old.claim(&ask).await;
     assert!(matches!(late, Err(Error::Frozen)), "{late:?}");
     assert_eq!(shop.left(0).await, 4);
@@ -102,8 +107,11 @@ async fn a_restarted_primary_is_frozen() {
 async fn only_a_replica_acknowledges() {
     let servers = gates::start();
     let shop = Shop::on(&servers, &[5]).await;
-    claimed(shop.claim(0, &wish("u", KEY)).await);
-    assert!(shop.bucket(0).replicated().await.unwrap());
+    let held = claimed(shop.claim(0, &wish("u", KEY)).await).claim;
+    assert!(shop.bucket(0).replicated(&held).await.unwrap());
+    // What the primary does not know is not replicated, whoever acknowledges.
+    let unknown = shop.claim_id(0, &wish("x", KEY));
+    assert!(!shop.bucket(0).replicated(&unknown).await.unwrap());
 
     servers.pause(1);
     claimed(shop.claim(0, &wish("v", KEY)).await);
@@ -123,11 +131,19 @@ async fn only_a_replica_acknowledges() {
         rate_per_s: None,
     };
     assert!(matches!(bucket.claim(&ask).await, Ok(Decision::Claimed(_))));
-    assert!(!bucket.replicated().await.unwrap());
-    assert!(waits("0").replicated().await.unwrap());
+    assert!(!bucket.replicated(ask.claim).await.unwrap());
+    assert!(waits("0").replicated(ask.claim).await.unwrap());
 
     servers.resume(1);
-    assert!(shop.bucket(0).replicated().await.unwrap());
+    assert!(shop.bucket(0).replicated(&held).await.unwrap());
+
+    // A primary without the script is one that took over: what it acknowledges
+    // is not what another one was told.
+    redis::cmd("SCRIPT")
+        .arg("FLUSH")
+        .exec(&mut servers.connect(0).unwrap())
+        .unwrap();
+    assert!(!shop.bucket(0).replicated(&held).await.unwrap());
 }
 
 /// Two loadings at a time: the older one comes second.

@@ -27,7 +27,10 @@ async fn ten_orders_are_one_transaction() {
         async |environment| {
             let Bucket { sale, id, .. } = &shelf.bucket;
             let ledger = Ledger::connect(&environment).unwrap();
-            ledger.create_orders(sale, *id, 1, &orders).await.unwrap()
+            ledger
+                .create_orders(sale, *id, 1, 1, &orders)
+                .await
+                .unwrap()
         },
     );
     assert_eq!(done.await.unwrap(), vec![Outcome::Created; 10]);
@@ -81,7 +84,7 @@ async fn a_key_that_was_answered_by_two_buckets_is_one_order() {
         ..order
     }];
     for _ in 0..2 {
-        let outcome = shelf.ledger.create_orders(sale, elsewhere, 5, &twin);
+        let outcome = shelf.ledger.create_orders(sale, elsewhere, 1, 5, &twin);
         let refused = Outcome::Refused(VoidReason::Repeated);
         assert_eq!(outcome.await.unwrap(), [refused]);
     }
@@ -179,7 +182,10 @@ async fn an_answer_that_is_lost_changes_nothing() {
             async |environment| {
                 let Bucket { sale, id, .. } = &shelf.bucket;
                 let ledger = Ledger::connect(&environment).unwrap();
-                ledger.create_orders(sale, *id, 1, &orders).await.unwrap()
+                ledger
+                    .create_orders(sale, *id, 1, 1, &orders)
+                    .await
+                    .unwrap()
             },
         );
         let stopped = stopped.await;

@@ -35,7 +35,7 @@ fn deliveries(orders: &[Order]) -> Vec<Vec<Order>> {
 /// What a worker does with a batch; failed batches are delivered again.
 async fn work(ledger: &Ledger, bucket: &Bucket, batch: &[Order]) -> Vec<Outcome> {
     loop {
-        let written = ledger.create_orders(&bucket.sale, bucket.id, 1, batch);
+        let written = ledger.create_orders(&bucket.sale, bucket.id, 1, 1, batch);
         match written.await {
             Ok(outcomes) => return outcomes,
             Err(error) => assert!(error.is_retryable(), "{error}"),

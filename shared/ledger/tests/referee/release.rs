@@ -102,7 +102,7 @@ async fn a_deadline_that_was_extended_meanwhile_holds() {
 async fn a_bucket_with_orders_is_not_written_anew() {
     let shelf = Shelf::new(10).await;
     let Bucket { sale, id, .. } = &shelf.bucket;
-    let anew = ledger::orders::Bucket::new(20, 2);
+    let anew = ledger::orders::Bucket::new(20, 1);
     shelf.ledger.put_bucket(sale, *id, &anew).await.unwrap();
     written(&shelf, 1).await;
     let refused = shelf.ledger.put_bucket(sale, *id, &anew).await;

@@ -37,7 +37,7 @@ async fn a_capacity_never_falls_below_what_is_allotted() {
     let world = World::open(&[30]).await;
     let orders = orders(&world, 20).await;
     let create = async |pair| {
-        let created = Ledger::create_orders(&world.ledger, &world.sale, BUCKET, 1, pair);
+        let created = Ledger::create_orders(&world.ledger, &world.sale, BUCKET, 1, 1, pair);
         created.await.unwrap()
     };
     let resize = begin(&world).await;

@@ -45,7 +45,7 @@ impl Shelf {
 
     pub(crate) async fn create(&self, limit: u32, orders: &[Order]) -> Vec<Outcome> {
         let Bucket { sale, id, .. } = &self.bucket;
-        let created = self.ledger.create_orders(sale, *id, limit, orders).await;
+        let created = self.ledger.create_orders(sale, *id, 1, limit, orders).await;
         created.unwrap()
     }
 
