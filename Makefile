@@ -6,7 +6,7 @@ SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit api setup setup-python setup-sam
+.PHONY: demo up test lint validate unit api bench-start setup setup-python setup-sam
 
 TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
@@ -39,6 +39,11 @@ unit: setup
 api: setup setup-python
 	cargo test -q --workspace --no-run
 	.venv/bin/python tests/openapi/check.py target/debug/local
+
+# Sizes and starts of all functions, as multiples of hello-function's:
+# `make bench-start BENCH="--profile dev --functions claim-function"`.
+bench-start: setup-python
+	.venv/bin/python infra/hello/bench.py $(BENCH)
 
 setup:
 	@.ci/setup

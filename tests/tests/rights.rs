@@ -93,6 +93,8 @@ async fn day(shop: &Shop) {
     let race = shop.sale(json!({"units": 2, "pay_window_s": 2})).await;
     let crowd = draw.crowd(2).await;
     let idle = race.shopper("idle").await;
+    let preflight = race.admin(Method::GET, "/preflight", &json!(null)).await;
+    preflight.expect(200);
     draw.opened().await;
     draw.resize(json!(6)).await.expect(200);
     draw.status().await;
