@@ -1,20 +1,24 @@
 # Two commands matter: `make demo` runs a whole sale, `make test` runs all
 # tests. Both install what they need: Debian's redis-server, and from PyPI into
 # .venv cfn-lint for the templates and schemathesis for the API description.
+# `make deploy-local` deploys the template to an emulator of AWS and sells there.
 
 SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit api bench-start setup setup-python setup-sam
+.PHONY: demo up test lint validate unit api bench-start deploy-local setup setup-python setup-sam
 
 TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
+# The features of the whole workspace, so that the tests find most of this built.
 demo: setup
-	cargo run -q -p drill -- demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
+	cargo build -q --workspace --bin drill
+	target/debug/drill demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
 
 up: setup
-	cargo run -q -p local -- up --port $(PORT)
+	cargo build -q --workspace --bin local
+	target/debug/local up --port $(PORT)
 
 test: lint unit api
 
@@ -45,11 +49,15 @@ api: setup setup-python
 bench-start: setup-python
 	.venv/bin/python infra/hello/bench.py $(BENCH)
 
+# DEPLOY="--as-shipped" builds with the shipped profile; --keep=DIR keeps logs.
+deploy-local: setup setup-sam
+	.venv-emulator/bin/python tests/deploy/check.py $(DEPLOY)
+
 setup:
 	@.ci/setup
 
 setup-python:
 	@.ci/setup-python
 
-setup-sam: setup-python
-	@.venv/bin/sam --version >/dev/null 2>&1 || .venv/bin/pip install -q aws-sam-cli==1.170.0
+setup-sam:
+	@.ci/setup-sam

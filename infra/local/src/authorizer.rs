@@ -144,7 +144,7 @@ mod tests {
     const BASE: &str = "http://127.0.0.1:1";
 
     fn identity(base: &str, audience: &str) -> Identity {
-        Identity::new(base, audience, &"attestation".into()).unwrap()
+        Identity::new(base, audience, Some(&"attestation".into())).unwrap()
     }
 
     fn rules() -> template::Authorizer {

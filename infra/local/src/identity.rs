@@ -1,13 +1,17 @@
 //! A development identity provider, under `/_dev`. It belongs to the runner:
 //! a deployment has the store's own provider in its place, and nothing that
-//! signs attestations for whoever asks.
+//! signs attestations for whoever asks. On an emulator it runs alone.
 
-use anyhow::anyhow;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{KeyPair, RSA_PKCS1_SHA256, RsaKeyPair, RsaPublicKeyComponents};
-use axum::body::Body;
-use axum::http::{Method, Response, StatusCode};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{Method, Response, StatusCode, Uri};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
@@ -15,6 +19,7 @@ use runtime::Clock;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
 
 use crate::reply;
 
@@ -33,7 +38,7 @@ pub(crate) struct Identity {
     pair: RsaKeyPair,
     modulus: Vec<u8>,
     exponent: Vec<u8>,
-    attestation: EncodingKey,
+    attestation: Option<EncodingKey>,
     clock: Clock,
 }
 
@@ -58,14 +63,18 @@ struct AttestationRequest {
 
 impl Identity {
     /// Makes a key pair. `base_url` is where this provider is reached; the
-    /// first attestation key, if there are several, signs.
+    /// first attestation key, if there are several, signs. Without one nothing
+    /// is attested.
     pub(crate) fn new(
         base_url: &str,
         audience: &str,
-        attestation_key: &SecretString,
+        attestation_key: Option<&SecretString>,
     ) -> anyhow::Result<Self> {
-        let keys = attestation_key.expose_secret();
-        let first = keys.split(',').next().unwrap_or_default().trim();
+        let attestation = attestation_key.map(|keys| {
+            let keys = keys.expose_secret();
+            let first = keys.split(',').next().unwrap_or_default().trim();
+            EncodingKey::from_secret(first.as_bytes())
+        });
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).map_err(|_| anyhow!("no key pair"))?;
         let public = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public_key());
         Ok(Self {
@@ -74,7 +83,7 @@ impl Identity {
             modulus: public.n,
             exponent: public.e,
             pair,
-            attestation: EncodingKey::from_secret(first.as_bytes())?,
+            attestation: attestation.transpose()?,
             clock: Clock::system(),
         })
     }
@@ -133,6 +142,8 @@ impl Identity {
         sale: &str,
         facts: Map<String, Value>,
     ) -> anyhow::Result<String> {
+        let key = self.attestation.as_ref();
+        let key = key.context("this provider attests nothing")?;
         let now = self.clock.now().as_second();
         let mut header = Header::new(Algorithm::HS256);
         header.typ = Some("attestation+jwt".to_owned());
@@ -141,7 +152,7 @@ impl Identity {
         claims.insert("sub".to_owned(), sub.into());
         claims.insert("iat".to_owned(), now.into());
         claims.insert("exp".to_owned(), (now + ATTESTATION_TTL_S).into());
-        Ok(jsonwebtoken::encode(&header, &claims, &self.attestation)?)
+        Ok(jsonwebtoken::encode(&header, &claims, key)?)
     }
 
     /// Answers a call below `/_dev`.
@@ -188,4 +199,23 @@ impl Identity {
         let AttestationRequest { sub, sale, facts } = serde_json::from_slice(body)?;
         Ok(json!({"attestation": self.attestation(&sub, &sale, facts)?}))
     }
+}
+
+/// Serves a provider by itself, until the process ends: session tokens, no
+/// attestations. Its issuer is `http://<address>/_dev`.
+///
+/// # Errors
+/// There is no key pair, or the listener fails.
+pub async fn serve(listener: TcpListener, audience: &str) -> anyhow::Result<()> {
+    let base_url = format!("http://{}", listener.local_addr()?);
+    let identity = Arc::new(Identity::new(&base_url, audience, None)?);
+    let answer = |State(identity): State<Arc<Identity>>, method: Method, uri: Uri, body: Bytes| async move {
+        if uri.path().starts_with(PREFIX) {
+            identity.answer(&method, uri.path(), &body)
+        } else {
+            reply::message(StatusCode::NOT_FOUND, "Not Found")
+        }
+    };
+    let app = Router::new().fallback(answer).with_state(identity);
+    Ok(axum::serve(listener, app).await?)
 }

@@ -30,6 +30,7 @@ pub mod template;
 
 pub use environments::InvokeError;
 pub use fifo::{Faults, Message};
+pub use identity::serve as serve_identity;
 pub use options::Options;
 pub use queue::Queue;
 pub use system::{System, own_template, read_template};

@@ -1,5 +1,5 @@
 //! `local up` runs the whole system on one machine; `local routes` lists what
-//! the template says.
+//! the template says; `local identity` is a development identity provider alone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use local::template::{Access, Template};
 use local::{Options, System};
 use runtime::Settings;
+use tokio::net::TcpListener;
 
 /// A flash sale on one machine, nothing in the cloud.
 #[derive(Parser)]
@@ -26,6 +27,15 @@ enum Action {
         /// The template; the workspace's own if none is named.
         #[arg(long)]
         template: Option<PathBuf>,
+    },
+    /// Issues session tokens for a deployment on an emulator, until it is ended.
+    Identity {
+        /// Port on 127.0.0.1.
+        #[arg(long)]
+        port: u16,
+        /// The `aud` of its tokens.
+        #[arg(long, default_value = "flash-sale")]
+        audience: String,
     },
 }
 
@@ -76,6 +86,10 @@ async fn main() -> anyhow::Result<()> {
             let path = template.unwrap_or_else(local::own_template);
             print_routes(&local::read_template(&path)?);
             Ok(())
+        }
+        Action::Identity { port, audience } => {
+            let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+            local::serve_identity(listener, &audience).await
         }
     }
 }

@@ -114,9 +114,11 @@ impl System {
         let identity = Arc::new(Identity::new(
             &base_url,
             audience.map_or("", String::as_str),
-            secrets
-                .get(ATTESTATION_KEY)
-                .with_context(|| format!("the template has no secret {ATTESTATION_KEY}"))?,
+            Some(
+                secrets
+                    .get(ATTESTATION_KEY)
+                    .with_context(|| format!("the template has no secret {ATTESTATION_KEY}"))?,
+            ),
         )?);
         if let Some(authorizer) = &template.authorizer {
             ensure!(
