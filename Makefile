@@ -7,15 +7,18 @@ SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit api deploy-local setup setup-python setup-sam
+.PHONY: demo up test lint validate unit api bench-start deploy-local setup setup-python setup-sam
 
 TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
+# The features of the whole workspace, so that the tests find most of this built.
 demo: setup
-	cargo run -q -p drill -- demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
+	cargo build -q --workspace --bin drill
+	target/debug/drill demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
 
 up: setup
-	cargo run -q -p local -- up --port $(PORT)
+	cargo build -q --workspace --bin local
+	target/debug/local up --port $(PORT)
 
 test: lint unit api
 
@@ -40,6 +43,11 @@ unit: setup
 api: setup setup-python
 	cargo test -q --workspace --no-run
 	.venv/bin/python tests/openapi/check.py target/debug/local
+
+# Sizes and starts of all functions, as multiples of hello-function's:
+# `make bench-start BENCH="--profile dev --functions claim-function"`.
+bench-start: setup-python
+	.venv/bin/python infra/hello/bench.py $(BENCH)
 
 # DEPLOY="--as-shipped" builds with the shipped profile; --keep=DIR keeps logs.
 deploy-local: setup setup-sam

@@ -5,10 +5,10 @@
 --
 -- KEYS[1] stock
 -- ARGV: left and taken as they were read, gap (gate minus ledger),
---       now in ms, least age of a gap in ms
+--       now in ms, least age of a gap in ms, longest move of units in ms
 local left, taken, gap = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local now, age = tonumber(ARGV[4]), tonumber(ARGV[5])
-local seen = redis.call('HMGET', KEYS[1], 'left', 'taken', 'gap', 'gap_since')
+local seen = redis.call('HMGET', KEYS[1], 'left', 'taken', 'gap', 'gap_since', 'moving')
 if seen[1] ~= left or seen[2] ~= taken then return 'MOVED' end
 if gap == 0 then
   if seen[3] then redis.call('HDEL', KEYS[1], 'gap', 'gap_since') end
@@ -23,6 +23,8 @@ if gap > 0 then
   redis.call('HDEL', KEYS[1], 'gap', 'gap_since')
   return 'LOWERED'
 end
+-- Who moves units may still be on the way between counter and ledger.
+if seen[5] and now - tonumber(seen[5]) < tonumber(ARGV[6]) then return 'NOTED' end
 if seen[3] and tonumber(seen[3]) == gap then
   if now - tonumber(seen[4]) < age then return 'NOTED' end
   redis.call('HINCRBY', KEYS[1], 'left', -gap)

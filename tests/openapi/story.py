@@ -83,7 +83,8 @@ class Story:
             "createClaim", expect, path={"sale": sale},
             headers=shopper.headers(sale, key, **more), body=body,
         )
-        if "claim_id" in answer:
+        # A refusal may name the claim that the shopper has.
+        if "order" in answer:
             self.claims.append((shopper, answer["claim_id"]))
             self.orders.append((shopper, answer["order"]["order_id"]))
         return answer

@@ -178,20 +178,13 @@ impl<'a> OnSale<'a> {
     /// Moves units from a bucket to another, at the gates and in the ledger.
     pub async fn move_units(&self, from: u16, to: u16, units: u32) {
         let (gate, ledger, id) = (self.shop.gate(), self.shop.ledger(), self.sale_id());
-        let taken = gate.take(&self.tag(from).await, units).await.unwrap();
+        let (from, to) = (BucketId(from), BucketId(to));
+        let gates = self.gates().await;
+        let taken = gate.take(gates.of(from).unwrap(), units).await.unwrap();
         assert_eq!(taken, units);
-        let resize = ledger
-            .begin_resize(&id, runtime::Clock::system().now())
-            .await
-            .unwrap()
-            .unwrap();
-        for (bucket, change) in [(from, -i64::from(units)), (to, i64::from(units))] {
-            let bucket = BucketId(bucket);
-            let row = ledger.bucket(&id, bucket).await.unwrap().unwrap();
-            let to = row.capacity.checked_add_signed(change as i32).unwrap();
-            let moved = ledger.resize_bucket(&resize, bucket, row.capacity, to);
-            moved.await.unwrap();
-        }
-        gate.put(&self.tag(to).await, units).await.unwrap();
+        let lives = [from, to].map(|id| (id, gates.of(id).unwrap().epoch));
+        let moved = ledger.move_capacity(&id, lives, units).await;
+        assert!(moved.unwrap());
+        gate.put(gates.of(to).unwrap(), units).await.unwrap();
     }
 }

@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 
-use domain::{BucketId, ClaimId, IdempotencyKey, ShopperId};
+use domain::{BucketId, ClaimId, IdempotencyKey, Money, ShopperId};
 use futures::FutureExt;
 use gate::{Ask, Decision};
 use jiff::SignedDuration;
 use local::template::Right;
 use local::{Options, own_template};
+use queue::{ClaimCreated, Message};
 use reqwest::Method;
 use serde_json::json;
 use tests::{Answer, OnSale, Shop, all, eventually, now};
@@ -69,6 +70,18 @@ async fn day(shop: &Shop) {
     let queue = shop.system.queue().unwrap();
     queue.send("nobody", "unreadable", "no message");
 
+    // Scripts are forgotten before any other sale has its own: the sweeper
+    // finds the first one frozen, a late claim has the second one recovered.
+    shop.sale(json!({})).await;
+    let frozen = shop.sale(json!({})).await;
+    let mut primary = shop.system.gate().unwrap().connect(0).unwrap();
+    let forget = redis::cmd("SCRIPT").arg("FLUSH").exec(&mut primary);
+    forget.unwrap();
+    // A yes of an earlier life comes now: it is sent behind the recovery.
+    let late = late(&frozen);
+    let body = serde_json::to_string(&late).unwrap();
+    queue.send(&late.group(), &late.deduplication_id(), &body);
+
     let draw = shop
         .sale(json!({
             "mode": "draw",
@@ -80,6 +93,8 @@ async fn day(shop: &Shop) {
     let race = shop.sale(json!({"units": 2, "pay_window_s": 2})).await;
     let crowd = draw.crowd(2).await;
     let idle = race.shopper("idle").await;
+    let preflight = race.admin(Method::GET, "/preflight", &json!(null)).await;
+    preflight.expect(200);
     draw.opened().await;
     draw.resize(json!(6)).await.expect(200);
     draw.status().await;
@@ -114,6 +129,25 @@ async fn day(shop: &Shop) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
+}
+
+/// The message of a claim of which no gate knows any more.
+fn late(sale: &OnSale<'_>) -> Message {
+    let shopper: ShopperId = "late".parse().unwrap();
+    let key: IdempotencyKey = "key-of-the-late".parse().unwrap();
+    Message::ClaimCreated(ClaimCreated {
+        claim: ClaimId::derive(&sale.sale_id(), BucketId(0), &shopper, &key),
+        shopper,
+        quantity: 1,
+        money: Money {
+            amount: 999_900,
+            currency: "INR".parse().unwrap(),
+        },
+        limit: 1,
+        claimed_at: now(),
+        pay_by: now() + SignedDuration::from_mins(5),
+        epoch: 0,
+    })
 }
 
 /// A claim whose function ended before it told anyone: no order follows, and

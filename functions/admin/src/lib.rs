@@ -20,6 +20,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use gate::Gate;
 use ledger::Ledger;
 use payment::Provider;
+use preflight::Deployment;
 use runtime::{Clock, Environment};
 
 /// Buckets worked on at the same time.
@@ -38,6 +39,7 @@ const SCOPE: &str = "sales.admin";
 #[derive(Debug)]
 pub struct AdminFunction {
     clock: Clock,
+    deployment: Deployment,
     gate: Gate,
     ledger: Ledger,
     provider: Arc<dyn Provider>,
@@ -48,6 +50,7 @@ impl HttpFunction for AdminFunction {
         let ledger = Ledger::connect(environment)?;
         Ok(Self {
             clock: environment.clock,
+            deployment: Deployment::of(environment)?,
             gate: Gate::connect(environment)?,
             provider: payment::provider(environment, &ledger)?,
             ledger,

@@ -68,7 +68,7 @@ impl AdminFunction {
         if !matches!(missing, Ok(0)) {
             // A gate that did not answer is no reason to keep what others gave.
             for (_, address, here) in taken {
-                self.gate.put(&address.tag, here).await?;
+                self.gate.put(address, here).await?;
             }
             let before = capacities.iter().sum::<u32>();
             return Err(Problem::new(Code::UnitsInUse).detail(format!(
@@ -83,9 +83,9 @@ impl AdminFunction {
             let lowered = self.ledger.resize_bucket(resize, bucket, from, to).await;
             if matches!(lowered, Err(ledger::Error::Conflict)) {
                 // The ledger keeps these units, so the gates get them back.
-                self.gate.put(&address.tag, here).await?;
+                self.gate.put(address, here).await?;
                 for (_, address, here) in taken.by_ref() {
-                    self.gate.put(&address.tag, here).await?;
+                    self.gate.put(address, here).await?;
                 }
             }
             lowered?;
@@ -106,7 +106,7 @@ impl AdminFunction {
             if missing == 0 {
                 break;
             }
-            let here = self.gate.take(&address.tag, missing).await?;
+            let here = self.gate.take(address, missing).await?;
             if here > 0 {
                 taken.push((bucket, address, here));
                 missing -= here;
@@ -129,7 +129,7 @@ impl AdminFunction {
                 self.ledger
                     .resize_bucket(resize, bucket, from, from + more)
                     .await?;
-                self.gate.put(&address.tag, more).await?;
+                self.gate.put(address, more).await?;
             }
         }
         Ok(())

@@ -274,7 +274,7 @@ async fn two_loadings_at_once_are_the_newer_one() {
             );
             let gates = world.ledger.gates(&world.sale).await.unwrap().unwrap();
             for (_, address) in gates.iter() {
-                assert_eq!(world.gate.take(&address.tag, 1).await.unwrap(), 1);
+                assert_eq!(world.gate.take(address, 1).await.unwrap(), 1);
             }
             gates
         };

@@ -139,9 +139,10 @@ impl ClaimFunction {
         }
     }
 
-    /// Makes a yes of the gate durable: one replica, then the queue. Not
+    /// Makes a yes of the gate durable: the queue, then one replica. Not
     /// acknowledged by a replica, it is queued all the same, but the shopper
-    /// is told that the ledger decides.
+    /// is told that the ledger decides. In this order: a message that is sent
+    /// after the look could come behind a recovery.
     async fn secure(
         &self,
         visitor: &Visitor,
@@ -152,7 +153,6 @@ impl ClaimFunction {
         let bucket = gates
             .bucket(hold.claim.bucket())
             .ok_or_else(Problem::not_found)?;
-        let replicated = bucket.replicated(&hold.claim).await.unwrap_or(false);
         let config = &visitor.sale.config;
         let money = config
             .price
@@ -169,6 +169,7 @@ impl ClaimFunction {
             epoch: bucket.epoch(),
         });
         self.queue.send(&message).await?;
+        let replicated = bucket.replicated(&hold.claim).await.unwrap_or(false);
         if !replicated {
             tracing::warn!(claim = %hold.claim, "no replica acknowledged");
         }

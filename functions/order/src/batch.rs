@@ -1,18 +1,31 @@
 //! One bucket's messages of a batch become orders, or are voided.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use domain::bucket::home;
 use domain::order::VoidReason;
 use domain::slot::{GateAddress, Gates};
-use domain::{BucketId, Order, OrderStatus, SaleId};
+use domain::{BucketId, ClaimId, Order, OrderStatus, SaleId};
 use gate::{Ask, Decision, Release};
 use ledger::Error;
 use ledger::orders::Outcome;
-use queue::{ClaimCreated, Message};
+use queue::{ClaimCreated, Message, Recover};
 use runtime::{Metric, metrics};
 
 use crate::{OrderFunction, Received};
+
+/// A pause before claims are sent behind: a bucket that stays frozen must not
+/// keep a worker busy.
+const BEHIND_AFTER: Duration = Duration::from_millis(500);
+
+/// What claims came to.
+#[derive(Debug, Default)]
+struct Came {
+    written: u32,
+    /// Nobody can say yet.
+    undecided: Vec<ClaimId>,
+}
 
 impl OrderFunction {
     /// Handles messages of one bucket, in their order.
@@ -31,6 +44,7 @@ impl OrderFunction {
                         .await?;
                     self.recover(asked).await?;
                 }
+                Message::Rebalance(asked) => self.rebalance(asked).await?,
             }
         }
         self.write_claims(sale, bucket, &claims).await
@@ -63,21 +77,23 @@ impl OrderFunction {
             }
         }
         let limit = claims.first().map_or(1, |claim| claim.limit);
-        let mut written = 0;
+        let mut came = Came::default();
         for (epoch, orders) in lives {
-            written += self
-                .write_orders(sale, bucket, epoch, limit, orders)
+            self.write_orders(sale, bucket, epoch, limit, orders, &mut came)
                 .await?;
         }
         metrics::of(sale)
-            .value(Metric::OrdersWritten, f64::from(written))
+            .value(Metric::OrdersWritten, f64::from(came.written))
             .write();
-        Ok(())
+        let undecided = claims
+            .iter()
+            .filter(|claim| came.undecided.contains(&claim.claim));
+        self.put_behind(sale, bucket, undecided.copied()).await
     }
 
-    /// Writes claims that gates of one life said yes to; says how many. Those
-    /// of an earlier life than the bucket's are adopted first, and then
-    /// written on the word of the gate as it is.
+    /// Writes claims that gates of one life said yes to. Those of an earlier
+    /// life than the bucket's are adopted first, and then written on the word
+    /// of the gate as it is.
     async fn write_orders(
         &self,
         sale: &SaleId,
@@ -85,31 +101,31 @@ impl OrderFunction {
         epoch: u64,
         limit: u32,
         orders: Vec<Order>,
-    ) -> Result<u32, Error> {
+        came: &mut Came,
+    ) -> Result<(), Error> {
         let (mut life, mut left) = (epoch, orders);
-        let mut written = 0;
         for _ in 0..2 {
             let outcomes = self.ledger.create_orders(sale, bucket, life, limit, &left);
             let outcomes = outcomes.await?;
             let mut adopted = Vec::new();
             for (order, outcome) in left.into_iter().zip(outcomes) {
                 match outcome {
-                    Outcome::Created => written += 1,
+                    Outcome::Created => came.written += 1,
                     Outcome::Existing(existing) => self.finish(&existing).await,
                     Outcome::Refused(reason) => self.void(&order, reason).await?,
                     Outcome::Outdated(now) => {
                         life = now;
-                        if self.adopt(&order, now).await? {
-                            adopted.push(order);
-                        } else {
-                            self.void(&order, VoidReason::Forgotten).await?;
+                        match self.adopt(&order, now).await? {
+                            Some(true) => adopted.push(order),
+                            Some(false) => self.void(&order, VoidReason::Forgotten).await?,
+                            None => came.undecided.push(order.claim),
                         }
                     }
                 }
             }
             left = adopted;
             if left.is_empty() {
-                return Ok(written);
+                return Ok(());
             }
         }
         // Yet another life since: the queue delivers them again.
@@ -118,7 +134,8 @@ impl OrderFunction {
 
     /// Whether the gate, in the life that the bucket is in, has the units of a
     /// claim that one of an earlier life said yes to, or still has as many.
-    async fn adopt(&self, order: &Order, epoch: u64) -> Result<bool, Error> {
+    /// `None` while it can't say.
+    async fn adopt(&self, order: &Order, epoch: u64) -> Result<Option<bool>, Error> {
         let gates = self.gates(order.claim.sale()).await?;
         let Some(address) = gates.of(order.claim.bucket()) else {
             return Err(Error::Broken(
@@ -138,14 +155,49 @@ impl OrderFunction {
             pay_by: order.pay_by,
             rate_per_s: None,
         };
-        match self.gate.bucket(&address).claim(&ask).await {
-            Ok(Decision::Claimed(_)) => Ok(true),
+        Ok(match self.gate.bucket(&address).claim(&ask).await {
+            Ok(Decision::Claimed(_)) => Some(true),
             // Not a mark: the shopper asked again, and was sent elsewhere.
-            Ok(Decision::Same(hold)) => Ok(hold.taken_here > 0),
-            Ok(_) => Ok(false),
-            // Being recovered, or out of reach: not decided yet.
-            Err(error) => Err(Error::Unavailable(error.to_string())),
+            Ok(Decision::Same(hold)) => Some(hold.taken_here > 0),
+            Ok(_) => Some(false),
+            // Being recovered, or out of reach.
+            Err(_) => None,
+        })
+    }
+
+    /// Sends claims that can't be decided yet once more, behind a recovery of
+    /// the bucket. Left where they are they would be in front of it, and in a
+    /// group nothing passes what is in front.
+    async fn put_behind<'a>(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+        claims: impl Iterator<Item = &'a ClaimCreated>,
+    ) -> Result<(), Error> {
+        let claims: Vec<_> = claims.collect();
+        if claims.is_empty() {
+            return Ok(());
         }
+        let unavailable = |error: queue::Error| Error::Unavailable(error.to_string());
+        let gates = self.ledger.gates(sale).await?.unwrap_or_default();
+        if let Some(address) = gates.of(bucket) {
+            let recover = Message::Recover(Recover {
+                sale: sale.clone(),
+                bucket,
+                epoch: address.epoch,
+                seen_at: self.clock.now(),
+            });
+            self.queue.send(&recover).await.map_err(unavailable)?;
+        }
+        tracing::warn!(%sale, %bucket, claims = claims.len(),
+            "claims of an earlier life wait for their bucket");
+        tokio::time::sleep(BEHIND_AFTER).await;
+        for claim in claims {
+            let message = Message::ClaimCreated(claim.clone());
+            let sent = self.queue.send_behind(&message, self.clock.now());
+            sent.await.map_err(unavailable)?;
+        }
+        Ok(())
     }
 
     /// Takes a yes back, first in the ledger, then at the gate.

@@ -7,6 +7,7 @@
 
 mod batch;
 mod pace;
+mod rebalance;
 mod recover;
 
 use std::collections::{BTreeMap, HashSet};
@@ -28,6 +29,7 @@ pub struct OrderFunction {
     gate: Gate,
     ledger: Ledger,
     pace: pace::Pace,
+    queue: Queue,
     gates: tokio::sync::Mutex<BTreeMap<SaleId, Gates>>,
 }
 
@@ -49,6 +51,7 @@ impl EventFunction for OrderFunction {
             gate: Gate::connect(environment)?,
             ledger: Ledger::connect(environment)?,
             pace: pace::Pace::load(&environment.settings)?,
+            queue: Queue::connect(environment)?,
             gates: tokio::sync::Mutex::default(),
         })
     }

@@ -19,6 +19,8 @@ const OVERDUE: SignedDuration = SignedDuration::from_secs(3);
 /// What a comparison found; of several buckets, all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Found {
+    /// Units that can be claimed.
+    pub(crate) free: u32,
     /// Units claimed and not paid, or on their way between gate and ledger.
     pub(crate) held: u32,
     /// Units whose payment has begun.
@@ -55,6 +57,7 @@ impl Found {
 
 impl AddAssign for Found {
     fn add_assign(&mut self, other: Self) {
+        self.free += other.free;
         self.held += other.held;
         self.paying += other.paying;
         self.paid += other.paid;
@@ -110,6 +113,7 @@ impl SweeperFunction {
         self.settle_marks(at, &holds).await?;
         let moving = on_their_way(&whole, &holds);
         let mut found = Found::in_ledger(&whole);
+        found.free = u32::try_from(seen.left).unwrap_or(u32::MAX);
         found.held += moving;
         found.refunds = refunds.pending;
         // Ended in the ledger for a while, and the gate did not follow: who

@@ -8,6 +8,7 @@
 
 mod bucket;
 mod compare;
+mod rebalance;
 mod tell;
 mod watch;
 
@@ -54,6 +55,8 @@ struct Watched {
     /// Its units are being changed: what the gate gave up, the ledger gives up
     /// in a moment.
     resizing: bool,
+    /// Claims are taken.
+    sells: bool,
 }
 
 impl Watched {

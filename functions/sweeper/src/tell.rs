@@ -6,6 +6,7 @@ use domain::SaleId;
 use jiff::Timestamp;
 use runtime::{Metric, metrics};
 
+use crate::Watched;
 use crate::compare::Found;
 
 /// What became of one bucket.
@@ -18,10 +19,10 @@ pub(crate) struct Swept {
 }
 
 /// One sweep with comparison, told sale by sale.
-pub(crate) fn swept(buckets: Vec<(SaleId, Swept)>) {
+pub(crate) fn swept(buckets: Vec<(Watched, Swept)>) {
     let mut sales = BTreeMap::<SaleId, Vec<Swept>>::new();
-    for (sale, swept) in buckets {
-        sales.entry(sale).or_default().push(swept);
+    for (bucket, swept) in buckets {
+        sales.entry(bucket.sale).or_default().push(swept);
     }
     for (sale, buckets) in &sales {
         tell(sale, buckets);

@@ -1,6 +1,7 @@
 //! Which buckets are looked after, and how many at a time.
 
-use domain::{Sale, SaleId};
+use domain::Sale;
+use domain::sale::SaleState;
 use futures::{FutureExt, StreamExt, stream};
 use jiff::SignedDuration;
 use ledger::Error;
@@ -26,15 +27,16 @@ impl SweeperFunction {
     pub async fn sweep(&self, upkeep: bool) -> Result<bool, Error> {
         let watched = self.watched().await?;
         let any = !watched.is_empty();
-        let swept: Vec<(SaleId, Swept)> = stream::iter(watched)
+        let swept: Vec<(Watched, Swept)> = stream::iter(watched)
             .map(|bucket| async move {
                 let swept = self.look_after(&bucket, upkeep).await;
-                (bucket.sale, swept)
+                (bucket, swept)
             })
             .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
         if upkeep {
+            self.rebalance(&swept).await;
             tell::swept(swept);
         }
         Ok(any)
@@ -68,6 +70,7 @@ impl SweeperFunction {
             };
             let begun = sale.resized_at.filter(|_| sale.resizing.is_some());
             let resizing = begun.is_some_and(|at| now - at < RESIZE_MAX);
+            let sells = sale.state == SaleState::Live && !sale.has_ended(now);
             let gates = self.ledger.gates(&id).await?.unwrap_or_default();
             watched.extend(gates.iter().map(|(bucket, address)| Watched {
                 sale: id.clone(),
@@ -75,6 +78,7 @@ impl SweeperFunction {
                 address: address.clone(),
                 floor: sale.pay_by_min,
                 resizing,
+                sells,
             }));
         }
         Ok(watched)

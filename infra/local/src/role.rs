@@ -1,9 +1,10 @@
 //! A function's role. Its calls to AWS are let through if the policies of the
 //! template allow them, and refused as AWS refuses them if not: what works on
 //! one machine has the rights that it needs in the cloud. What was used is
-//! noted, so that a right that nothing uses is found too.
+//! noted, so that a right that nothing uses is found too. No call leaves the
+//! machine: a service that has no stand-in does not answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_config::SdkConfig;
@@ -75,9 +76,7 @@ impl Role {
 
     /// Notes what a call does; what it lacks, if that is anything.
     fn note(&self, request: &HttpRequest) -> Option<Right> {
-        let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let body = request.body().bytes().unwrap_or_default();
-        let needed = needed(target, &serde_json::from_slice(body).unwrap_or_default());
+        let needed = needed(request);
         let mut seen = self.seen();
         if let Some(missing) = needed.difference(&self.granted).next() {
             seen.refused.insert(missing.clone());
@@ -107,8 +106,11 @@ impl Role {
 
 /// The rights that a call needs: a transaction and a batch need those of their
 /// parts. A call of a service that is not known needs one that nobody has.
-fn needed(target: &str, body: &Value) -> BTreeSet<Right> {
+fn needed(request: &HttpRequest) -> BTreeSet<Right> {
+    let target = request.headers().get("x-amz-target").unwrap_or_default();
     let (service, operation) = target.split_once('.').unwrap_or((target, ""));
+    let bytes = request.body().bytes().unwrap_or_default();
+    let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let right = |service: &str, operation: &str, name: &str| Right {
         action: format!("{service}:{operation}"),
         resource: format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{name}"),
@@ -137,14 +139,50 @@ fn needed(target: &str, body: &Value) -> BTreeSet<Right> {
                 .map(|(table, _)| on_table(operation, table))
                 .collect()
         }
-        ("DynamoDB_20120810", _) => [on_table(operation, &table_of(body))].into(),
+        ("DynamoDB_20120810", _) => [on_table(operation, &table_of(&body))].into(),
         ("AmazonSQS", _) => {
             let url = body["QueueUrl"].as_str().unwrap_or_default();
             let name = url.rsplit('/').next().unwrap_or_default();
             [right("sqs", operation, name)].into()
         }
+        ("secretsmanager", _) => [Right {
+            action: format!("{service}:{operation}"),
+            resource: body["SecretId"].as_str().unwrap_or_default().to_owned(),
+        }]
+        .into(),
+        // The query protocol names the operation in a form, the newest one in
+        // the path.
+        ("", "") => match (form(bytes), request.uri().rsplit('/').next()) {
+            (Some(form), _) => {
+                let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+                let group = format!("replicationgroup:{}", field("ReplicationGroupId"));
+                [right("elasticache", field("Action"), &group)].into()
+            }
+            (None, operation) => [right(
+                "cloudwatch",
+                operation.unwrap_or_default(),
+                "alarm:*",
+            )]
+            .into(),
+        },
         _ => [right(service, operation, "")].into(),
     }
+}
+
+/// Reads a form that names an action; the values that are looked at hold
+/// nothing that is encoded.
+fn form(body: &[u8]) -> Option<BTreeMap<&str, String>> {
+    let text = std::str::from_utf8(body).ok()?;
+    let fields = text.split('&').filter_map(|field| field.split_once('='));
+    let fields: BTreeMap<_, _> = fields
+        .map(|(name, value)| (name, value.to_owned()))
+        .collect();
+    fields.contains_key("Action").then_some(fields)
+}
+
+/// Does a call stay on this machine?
+fn stays_here(request: &HttpRequest) -> bool {
+    request.uri().starts_with("http://127.0.0.1:")
 }
 
 #[derive(Debug)]
@@ -176,7 +214,11 @@ impl HttpConnector for GuardedConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         match self.role.note(&request) {
             Some(missing) => HttpConnectorFuture::ready(self.role.refusal(&missing)),
-            None => self.inner.call(request),
+            None if stays_here(&request) => self.inner.call(request),
+            None => {
+                let gone = ConnectorError::other("there is no stand-in".into(), None);
+                HttpConnectorFuture::ready(Err(gone))
+            }
         }
     }
 }
@@ -207,7 +249,7 @@ mod tests {
             {"ConditionCheck": {"TableName": "other"}},
         ]});
         assert_eq!(
-            needed("DynamoDB_20120810.TransactWriteItems", &body),
+            needed(&request("DynamoDB_20120810.TransactWriteItems", &body)),
             [
                 right("dynamodb:PutItem", "table/ledger"),
                 right("dynamodb:ConditionCheckItem", "table/other"),
@@ -216,13 +258,42 @@ mod tests {
         );
         let body = json!({"RequestItems": {"ledger": {}, "other": {}}});
         assert_eq!(
-            needed("DynamoDB_20120810.BatchGetItem", &body),
+            needed(&request("DynamoDB_20120810.BatchGetItem", &body)),
             [
                 right("dynamodb:BatchGetItem", "table/ledger"),
                 right("dynamodb:BatchGetItem", "table/other"),
             ]
             .into()
         );
+    }
+
+    #[test]
+    fn a_call_is_known_whatever_its_protocol() {
+        let asked = json!({"SecretId": "arn:aws:secretsmanager:us-east-1:0:secret:a"});
+        let [described] = needed(&request("secretsmanager.DescribeSecret", &asked))
+            .into_iter()
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
+        assert_eq!(described.action, "secretsmanager:DescribeSecret");
+        assert_eq!(asked["SecretId"], described.resource);
+        let form = "Action=DescribeReplicationGroups&Version=2015-02-02&ReplicationGroupId=gates";
+        assert_eq!(
+            needed(&HttpRequest::new(form.into())),
+            [right(
+                "elasticache:DescribeReplicationGroups",
+                "replicationgroup:gates"
+            )]
+            .into()
+        );
+        let mut cbor = HttpRequest::new(vec![0xa0].into());
+        let path = "https://monitoring.us-east-1.amazonaws.com/service/GraniteServiceVersion20100801/operation/DescribeAlarms";
+        cbor.set_uri(path).unwrap();
+        assert_eq!(
+            needed(&cbor),
+            [right("cloudwatch:DescribeAlarms", "alarm:*")].into()
+        );
+        assert!(!stays_here(&cbor));
     }
 
     #[test]
@@ -251,6 +322,6 @@ mod tests {
         let unknown = role.note(&request("AmazonSNS.Publish", &json!({})));
         assert_eq!(unknown.unwrap().action, "AmazonSNS:Publish");
         let nameless = role.note(&HttpRequest::empty());
-        assert!(nameless.is_some());
+        assert!(nameless.is_some(), "nobody may what has no name");
     }
 }

@@ -94,6 +94,8 @@ impl System {
                 format!("{base_url}{}", crate::identity::PREFIX),
             ),
             ("GateAcks", options.replicas.min(1).to_string()),
+            // An environment is there at once.
+            ("WarmEnvironments", options.environments_max.to_string()),
         ];
         let mut parameters: BTreeMap<_, _> =
             made.map(|(name, value)| (name.to_owned(), value)).into();
@@ -455,7 +457,11 @@ fn of<'a, T>(choices: &'a BTreeMap<String, T>, function: &Function) -> Option<&'
 /// What stands in for the nested stacks: a cluster without a password, no
 /// network at all, and nobody who watches.
 fn stacks(gate_url: &str) -> BTreeMap<String, BTreeMap<String, String>> {
-    let gates = [("Url", gate_url), ("PasswordSecret", "")];
+    let gates = [
+        ("PasswordSecret", ""),
+        ("ReplicationGroupId", "gates"),
+        ("Url", gate_url),
+    ];
     let gates = gates.map(|(name, value)| (name.to_owned(), value.to_owned()));
     [
         ("Gates".to_owned(), gates.into()),

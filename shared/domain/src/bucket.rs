@@ -40,6 +40,28 @@ pub fn home(shopper: &ShopperId, buckets: u16) -> BucketId {
     BucketId((number % u64::from(buckets.max(1))) as u16)
 }
 
+/// Free units that are worth moving: fewer are found by overflow as fast.
+const MOVE_MIN: u32 = 8;
+
+/// Units to be moved between buckets, so that shoppers find them at home: from
+/// the fullest to an empty one, half of what it has. The other half stays, so
+/// that nobody is told "sold out" while the units are on their way.
+///
+/// `free`: of each bucket, if it is known.
+pub fn moves(free: &[Option<u32>]) -> Vec<(BucketId, BucketId, u32)> {
+    let number = |n: usize| BucketId(n as u16);
+    let mut fullest: Vec<_> = (0..free.len())
+        .filter_map(|n| Some((free[n]?, number(n))))
+        .filter(|(units, _)| *units >= MOVE_MIN)
+        .collect();
+    fullest.sort_unstable_by_key(|(units, id)| (std::cmp::Reverse(*units), *id));
+    let empty = (0..free.len()).filter(|n| free[*n] == Some(0)).map(number);
+    let pairs = fullest.into_iter().zip(empty);
+    pairs
+        .map(|((units, from), to)| (from, to, units / 2))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +85,16 @@ mod tests {
         fn a_home_is_a_bucket(shopper in "[ -~]{1,40}", buckets in 1u16..=BUCKETS_MAX) {
             prop_assert!(home(&shopper.parse().unwrap(), buckets).0 < buckets);
         }
+    }
+
+    #[test]
+    fn empty_buckets_get_half_of_the_fullest() {
+        let id = BucketId;
+        let free = [Some(0), Some(20), None, Some(9), Some(0), Some(7), Some(0)];
+        let expected = [(id(1), id(0), 10), (id(3), id(4), 4)];
+        assert_eq!(moves(&free), expected);
+        assert_eq!(moves(&[Some(3), Some(200)]), []);
+        assert_eq!(moves(&[Some(0), None]), []);
     }
 
     #[test]

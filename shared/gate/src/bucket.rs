@@ -9,6 +9,9 @@ use crate::Error;
 use crate::connection::{Gate, read};
 use crate::script::{self, Fence};
 
+/// How often a claim is looked at before its shopper is told that nobody knows.
+const LOOKS: u32 = 3;
+
 /// What a shopper asks a bucket for.
 #[derive(Debug, Clone)]
 pub struct Ask<'a> {
@@ -279,23 +282,47 @@ impl BucketGate {
     }
 
     /// Waits until enough replicas have what was written before, on the same
-    /// primary and connection, and looks whether the claim is part of it: after
-    /// a failover, `WAIT` would speak of a primary that may never have had it.
-    /// `false`: a failover could take the claim back, or did.
+    /// primary and connection, and looks whether that is the claim, in this
+    /// life, and the bucket open: after a failover, `WAIT` would speak of a
+    /// primary that may never have had it. `false`: a failover could take the
+    /// claim back, or did.
+    ///
+    /// Asked once the claim's message is stored: while the bucket is open no
+    /// recovery has been asked for, so any that follows stands behind it.
     ///
     /// # Errors
     /// No answer.
     pub async fn replicated(&self, claim: &ClaimId) -> Result<bool, Error> {
+        let mut looked = self.look_at(claim).await;
+        for _ in 1..LOOKS {
+            if looked.is_ok() {
+                break;
+            }
+            looked = self.look_at(claim).await;
+        }
+        looked
+    }
+
+    /// `WAIT` comes last: it is about what its connection has seen, and that
+    /// may be a new one, to a primary on which the claim was written by
+    /// another.
+    async fn look_at(&self, claim: &ClaimId) -> Result<bool, Error> {
         let mut look = pipe();
-        look.add_command(self.wait());
-        look.cmd("HGET")
+        look.cmd("SCRIPT").arg("EXISTS").arg(&self.fence.sha);
+        look.cmd("HMGET")
             .arg(&self.stock)
+            .arg("epoch")
             .arg(format!("c:{}", claim.digest()));
+        look.add_command(self.wait());
         let mut answers = self.gate.run_all(&self.tag, look).await?.into_iter();
         let mut answer = || answers.next().unwrap_or(Value::Nil);
+        let known: Vec<bool> = read(answer())?;
+        let (epoch, record): (Option<u64>, Option<String>) = read(answer())?;
         let acknowledged: u32 = read(answer())?;
-        let record: Option<String> = read(answer())?;
         let hold: Option<Hold> = record.map(|record| record.parse()).transpose()?;
-        Ok(acknowledged >= self.gate.acks && hold.is_some_and(|hold| hold.claim == *claim))
+        Ok(acknowledged >= self.gate.acks
+            && known == [true]
+            && epoch == Some(self.epoch)
+            && hold.is_some_and(|hold| hold.claim == *claim))
     }
 }

@@ -90,15 +90,8 @@ impl Gate {
 
     /// Runs a command on the primary that owns the tag, and only there.
     pub(crate) async fn run<T: FromRedisValue>(&self, tag: &str, command: Cmd) -> Result<T, Error> {
-        let answer = bounded(async {
-            let mut connection = self.connection().await?;
-            let routing = RoutingInfo::SingleNode(primary_of(tag));
-            let answer = connection.route_command(command, routing).await?;
-            // A routed command hands an error of the server over as an answer.
-            Ok(answer.extract_error()?)
-        })
-        .await?;
-        read(answer)
+        let owner = RoutingInfo::SingleNode(primary_of(tag));
+        read(self.route(command, owner).await?)
     }
 
     /// Runs commands on the primary that owns the tag, in one go.
@@ -115,16 +108,21 @@ impl Gate {
         .await
     }
 
-    /// Runs a command on any node.
+    /// Runs a command on any primary.
     pub(crate) async fn ask_any<T: FromRedisValue>(&self, command: Cmd) -> Result<T, Error> {
-        let answer = bounded(async {
+        let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
+        read(self.route(command, any).await?)
+    }
+
+    /// Runs a command where it belongs; the answer as the client gives it.
+    pub(crate) async fn route(&self, command: Cmd, to: RoutingInfo) -> Result<Value, Error> {
+        bounded(async {
             let mut connection = self.connection().await?;
-            let routing = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
-            let answer = connection.route_command(command, routing).await?;
+            let answer = connection.route_command(command, to).await?;
+            // A routed command hands an error of the server over as an answer.
             Ok(answer.extract_error()?)
         })
-        .await?;
-        read(answer)
+        .await
     }
 }
 

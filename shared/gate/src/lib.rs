@@ -10,11 +10,13 @@
 //! | [`sale`] | home bucket, overflow, "sold out": all buckets of a sale |
 //! | [`line`] | entries of the draw, places of late entries |
 //! | [`upkeep`] | loading, looking, due claims, comparison |
+//! | `node` | what the servers say of themselves |
 
 pub mod bucket;
 mod connection;
 mod error;
 pub mod line;
+mod node;
 pub mod sale;
 mod script;
 pub mod upkeep;
@@ -22,4 +24,5 @@ pub mod upkeep;
 pub use bucket::{Ask, Decision, Hold, Release};
 pub use connection::Gate;
 pub use error::Error;
+pub use node::Primary;
 pub use sale::SaleGates;

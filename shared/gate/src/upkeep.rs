@@ -72,6 +72,9 @@ const TURNS: u64 = 1_000_000_000;
 /// is on its way between the two stores has arrived by then.
 const GAP_AGE_MS: u32 = 2_000;
 
+/// No move of units between buckets lasts longer: it ends with its function.
+pub const MOVE_MAX_MS: u32 = 60_000;
+
 impl Gate {
     /// Makes the gate true and loads its script, on its primary alone. Only
     /// who has just read the ledger, as the bucket's one writer, may do so.
@@ -262,6 +265,7 @@ impl Gate {
         let mut command = script::eval(script::CORRECT, &[&stock_key(tag)]);
         command.arg(seen.left).arg(seen.taken).arg(gap);
         command.arg(now.as_millisecond()).arg(GAP_AGE_MS);
+        command.arg(MOVE_MAX_MS);
         Ok(match self.run::<String>(tag, command).await?.as_str() {
             "AGREES" => Correction::Agrees,
             "LOWERED" => Correction::Lowered,
@@ -274,24 +278,58 @@ impl Gate {
     /// Takes up to so many free units out of a bucket; says how many.
     ///
     /// # Errors
-    /// No answer, or the bucket is not loaded.
-    pub async fn take(&self, tag: &str, units: u32) -> Result<u32, Error> {
-        let taken = self.move_units(tag, i64::from(units)).await?;
+    /// No answer, not loaded, or in another life than this address says.
+    pub async fn take(&self, address: &GateAddress, units: u32) -> Result<u32, Error> {
+        self.take_units(address, units, None).await
+    }
+
+    /// Takes as [`Gate::take`] does, as a part of a move that will take the
+    /// ledger along: until [`MOVE_MAX_MS`] after `now`, no comparison puts
+    /// units into this bucket. With no units: announces that some come.
+    ///
+    /// # Errors
+    /// As [`Gate::take`].
+    pub async fn begin_move(
+        &self,
+        address: &GateAddress,
+        units: u32,
+        now: Timestamp,
+    ) -> Result<u32, Error> {
+        self.take_units(address, units, Some(now)).await
+    }
+
+    async fn take_units(
+        &self,
+        address: &GateAddress,
+        units: u32,
+        begun: Option<Timestamp>,
+    ) -> Result<u32, Error> {
+        let taken = self.move_units(address, i64::from(units), begun).await?;
         u32::try_from(taken).map_err(|_| Error::NotReady)
     }
 
     /// Puts units into a bucket.
     ///
     /// # Errors
-    /// No answer, or the bucket is not loaded.
-    pub async fn put(&self, tag: &str, units: u32) -> Result<(), Error> {
-        self.move_units(tag, -i64::from(units)).await.map(|_| ())
+    /// As [`Gate::take`].
+    pub async fn put(&self, address: &GateAddress, units: u32) -> Result<(), Error> {
+        let moved = self.move_units(address, -i64::from(units), None).await;
+        moved.map(drop)
     }
 
-    async fn move_units(&self, tag: &str, units: i64) -> Result<i64, Error> {
-        let mut command = script::eval(script::TAKE, &[&stock_key(tag)]);
-        command.arg(units);
-        self.run::<Option<i64>>(tag, command)
+    async fn move_units(
+        &self,
+        address: &GateAddress,
+        units: i64,
+        begun: Option<Timestamp>,
+    ) -> Result<i64, Error> {
+        let mut command = script::eval(script::TAKE, &[&stock_key(&address.tag)]);
+        let begun = begun.map(|at| at.as_millisecond().to_string());
+        command
+            .arg(units)
+            .arg(address.epoch)
+            .arg(begun.unwrap_or_default());
+        self.run::<Option<i64>>(&address.tag, command)
             .await?
             .ok_or(Error::NotReady)
     }

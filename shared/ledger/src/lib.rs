@@ -28,7 +28,7 @@ mod table;
 
 pub use cache::SaleCache;
 pub use error::Error;
-pub use table::{Item, Reason, Table, Transaction};
+pub use table::{Description, Item, Reason, Table, Transaction};
 
 use aws_sdk_dynamodb::Client;
 use runtime::Environment;

@@ -9,8 +9,8 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConditionCheck, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure,
-    TransactWriteItem, Update,
+    AttributeValue, BillingMode, ConditionCheck, KeysAndAttributes, Put,
+    ReturnValuesOnConditionCheckFailure, TableWarmThroughputDescription, TransactWriteItem, Update,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -38,6 +38,21 @@ pub enum Reason {
     Condition(Option<Item>),
 }
 
+/// The table as the service describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// `ACTIVE`, or it is being made, changed or deleted.
+    pub status: String,
+    /// It grows with its load: capacity is not set by hand.
+    pub on_demand: bool,
+    /// Write units a second that it takes at once; none where the service
+    /// does not tell.
+    pub warm_writes: Option<u64>,
+    /// Read units a second that it gives at once; none where the service does
+    /// not tell.
+    pub warm_reads: Option<u64>,
+}
+
 /// The one table.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -52,6 +67,33 @@ impl Table {
             client,
             name: name.to_owned(),
         }
+    }
+
+    /// The table itself.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn describe(&self) -> Result<Description, Error> {
+        let asked = self.client.describe_table().table_name(&self.name);
+        let answer = asked.send().await.map_err(failure)?;
+        let table = answer
+            .table
+            .ok_or_else(|| Error::Unavailable("it is not described".to_owned()))?;
+        let billing = table.billing_mode_summary.and_then(|one| one.billing_mode);
+        let warm = table.warm_throughput;
+        let units = |of: fn(&TableWarmThroughputDescription) -> Option<i64>| {
+            warm.as_ref()
+                .and_then(of)
+                .and_then(|units| units.try_into().ok())
+        };
+        Ok(Description {
+            status: table
+                .table_status
+                .map_or_else(String::new, |status| status.as_str().to_owned()),
+            on_demand: billing == Some(BillingMode::PayPerRequest),
+            warm_writes: units(|warm| warm.write_units_per_second),
+            warm_reads: units(|warm| warm.read_units_per_second),
+        })
     }
 
     /// Reads a row, consistently: a decision is never made on an old one.

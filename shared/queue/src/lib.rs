@@ -5,12 +5,13 @@
 
 mod message;
 
-pub use message::{ClaimCreated, Message, Recover};
+pub use message::{ClaimCreated, Message, Rebalance, Recover};
 
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use domain::BucketId;
+use jiff::Timestamp;
 use runtime::Environment;
 
 /// Longest wait for the queue to store a message: within the time that a
@@ -68,6 +69,17 @@ impl Queue {
         let body = serde_json::to_string(message).map_err(|error| Error(error.to_string()))?;
         self.store(&message.group(), &message.deduplication_id(), &body)
             .await
+    }
+
+    /// Stores a message once more, behind what its group holds by now.
+    ///
+    /// # Errors
+    /// Not stored, or nobody knows.
+    pub async fn send_behind(&self, message: &Message, now: Timestamp) -> Result<(), Error> {
+        let body = serde_json::to_string(message).map_err(|error| Error(error.to_string()))?;
+        // A name of its own: as a repeat of the first it would be dropped.
+        let name = format!("{}_{}", message.deduplication_id(), now.as_millisecond());
+        self.store(&message.group(), &name, &body).await
     }
 
     /// Stores a body as it came, under the id of the message that it was.

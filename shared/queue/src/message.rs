@@ -13,6 +13,8 @@ pub enum Message {
     ClaimCreated(ClaimCreated),
     /// A gate is frozen.
     Recover(Recover),
+    /// A bucket has units that another lacks.
+    Rebalance(Rebalance),
 }
 
 /// A yes that shall become an order.
@@ -56,9 +58,25 @@ pub struct Recover {
     pub seen_at: Timestamp,
 }
 
-/// Of everyone who finds the same bucket frozen within so many milliseconds,
-/// one is heard.
-const RECOVER_AGAIN_MS: i64 = 10_000;
+/// Free units to be moved to another bucket, by the one writer of the bucket
+/// that has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rebalance {
+    /// Of which sale.
+    pub sale: SaleId,
+    /// The bucket that has them.
+    pub from: BucketId,
+    /// The bucket that gets them.
+    pub to: BucketId,
+    /// At most so many.
+    pub units: u32,
+    /// When that was seen, in ms since 1970.
+    #[serde(with = "domain::order::millis")]
+    pub seen_at: Timestamp,
+}
+
+/// Of everyone who finds the same within so many milliseconds, one is heard.
+const AGAIN_MS: i64 = 10_000;
 
 impl Message {
     /// Which bucket it is about.
@@ -66,6 +84,7 @@ impl Message {
         match self {
             Self::ClaimCreated(created) => (created.claim.sale().clone(), created.claim.bucket()),
             Self::Recover(recover) => (recover.sale.clone(), recover.bucket),
+            Self::Rebalance(asked) => (asked.sale.clone(), asked.from),
         }
     }
 
@@ -79,15 +98,23 @@ impl Message {
     pub fn deduplication_id(&self) -> String {
         match self {
             Self::ClaimCreated(created) => created.claim.to_string(),
-            Self::Recover(recover) => {
-                let Recover {
-                    sale,
-                    bucket,
-                    epoch,
-                    seen_at,
-                } = recover;
-                let slice = seen_at.as_millisecond() / RECOVER_AGAIN_MS;
+            Self::Recover(Recover {
+                sale,
+                bucket,
+                epoch,
+                seen_at,
+            }) => {
+                let slice = seen_at.as_millisecond() / AGAIN_MS;
                 format!("recover_{sale}_{bucket}_{epoch}_{slice}")
+            }
+            Self::Rebalance(Rebalance {
+                sale,
+                from,
+                seen_at,
+                ..
+            }) => {
+                let slice = seen_at.as_millisecond() / AGAIN_MS;
+                format!("rebalance_{sale}_{from}_{slice}")
             }
         }
     }

@@ -2,6 +2,7 @@
 //! the AWS configuration, the log and the metrics; and how a function that is
 //! fed events is run.
 
+mod aws;
 mod clock;
 mod function;
 pub mod metrics;
@@ -9,6 +10,7 @@ mod secrets;
 mod settings;
 mod telemetry;
 
+pub use aws::cause;
 pub use clock::Clock;
 pub use function::{EventFunction, Invocation, serve};
 pub use metrics::Metric;

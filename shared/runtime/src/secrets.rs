@@ -12,7 +12,6 @@ use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::config::Builder;
 use aws_sdk_secretsmanager::config::retry::RetryConfig;
 use aws_sdk_secretsmanager::config::timeout::TimeoutConfig;
-use aws_sdk_secretsmanager::error::{ProvideErrorMetadata, SdkError};
 use futures::future::try_join_all;
 
 use crate::Settings;
@@ -82,20 +81,12 @@ async fn read(
     let asked = client.get_secret_value().secret_id(secret).send().await;
     // The error itself is not passed on: it may hold the answer.
     let answer = asked.map_err(|error| {
-        let cause = error.code().unwrap_or_else(|| kind(&error));
+        let cause = crate::cause(&error);
         unavailable(format!("can't be read: {cause}"))
     })?;
     match answer.secret_string {
         Some(text) if !text.is_empty() => Ok((name.to_owned(), text)),
         _ => Err(unavailable("holds no text".to_owned())),
-    }
-}
-
-fn kind<E, R>(error: &SdkError<E, R>) -> &'static str {
-    match error {
-        SdkError::TimeoutError(_) => "time-out",
-        SdkError::DispatchFailure(_) => "no connection",
-        _ => "an error without a code",
     }
 }
 

@@ -18,13 +18,15 @@ use tokio::net::TcpListener;
 const TABLE: &str = "ledger";
 
 /// Variables that environments of this crate may have.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; 8] = [
     "TABLE_NAME",
     "AWS_ENDPOINT_URL_DYNAMODB",
     "PAYMENT_PROVIDER",
     "WEBHOOK_SECRETS",
     "GATE_URL",
     "GATE_ACK_WAIT_MS",
+    "AWS_ENDPOINT_URL_SQS",
+    "QUEUE_URL",
 ];
 
 /// An empty ledger that nobody else uses, and its environment: further

@@ -14,6 +14,7 @@ mod input;
 mod limits;
 mod moments;
 mod money;
+mod network;
 mod stock;
 mod template;
 mod time;

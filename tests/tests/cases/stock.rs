@@ -289,9 +289,9 @@ async fn a08_a_gate_that_drifts_is_made_to_agree_with_the_ledger() {
     }
     assert_eq!(count(&claims(&in_flight).await, 201), 5);
     let gate = shop.gate();
-    let tags = [sale.tag(0).await, sale.tag(1).await];
-    gate.put(&tags[0], 3).await.unwrap(); // (a)
-    assert_eq!(gate.take(&tags[1], 2).await.unwrap(), 2); // (b)
+    let gates = sale.gates().await.addresses;
+    gate.put(&gates[0], 3).await.unwrap(); // (a)
+    assert_eq!(gate.take(&gates[1], 2).await.unwrap(), 2); // (b)
     let free = async || -> Vec<u64> {
         let report = sale.report().await;
         (0..4)
@@ -313,7 +313,7 @@ async fn a08_a_gate_that_drifts_is_made_to_agree_with_the_ledger() {
         "seen twice, but only just now"
     );
     // Another gap than before starts anew.
-    assert_eq!(gate.take(&tags[1], 1).await.unwrap(), 1);
+    assert_eq!(gate.take(&gates[1], 1).await.unwrap(), 1);
     let minute = shop.sweeper_ahead(SignedDuration::from_secs(60)).await;
     minute.sweep(true).await.unwrap();
     assert_eq!(
@@ -332,10 +332,10 @@ async fn a08_a_standing_system_heals_its_gates_by_itself() {
     let shop = Shop::open().await;
     let sale = shop.sale(json!({"units": 20, "buckets": 2})).await;
     sale.opened().await;
-    let (gate, tags) = (shop.gate(), [sale.tag(0).await, sale.tag(1).await]);
-    gate.put(&tags[0], 3).await.unwrap();
+    let (gate, gates) = (shop.gate(), sale.gates().await.addresses);
+    gate.put(&gates[0], 3).await.unwrap();
     sale.comes_to("free", 20).await;
-    gate.take(&tags[1], 2).await.unwrap();
+    gate.take(&gates[1], 2).await.unwrap();
     sale.comes_to("free", 20).await;
     sale.rest().await;
 }
@@ -578,7 +578,10 @@ async fn a14a_a_unit_that_never_existed_is_not_given_back() {
     let crowd = sale.crowd(3).await;
     sale.opened().await;
     // The gate believes in a third unit.
-    shop.gate().put(&sale.tag(0).await, 1).await.unwrap();
+    shop.gate()
+        .put(&sale.gates().await.addresses[0], 1)
+        .await
+        .unwrap();
     let answers = claims(&crowd).await;
     assert_eq!(count(&answers, 201), 3);
     sale.comes_to("voided", 1).await;
@@ -689,4 +692,27 @@ async fn a14c_a_message_behind_its_deadline_makes_no_order() {
     let books = sale.books().await;
     assert_eq!((books.count("free"), books.count("voided")), (0, 1));
     assert!(books.count("held") <= 1);
+}
+
+/// Everybody who is left is at home in a bucket that is empty: it gets half of
+/// what another has, and nothing is lost on the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn free_units_move_to_where_there_are_none() {
+    let shop = Shop::open().await;
+    let sale = shop
+        .sale(json!({"units": 40, "buckets": 2, "limit_per_customer": 20}))
+        .await;
+    let shopper = sale.shopper_at(0).await;
+    sale.opened().await;
+    let all_of_it = shopper.claim_with("key-0001", r#"{"quantity": 20}"#).await;
+    all_of_it.expect(201);
+    eventually("units have moved", 20, async || {
+        let report = sale.report().await;
+        (report["buckets"][0]["free"] == 10).then_some(())
+    })
+    .await;
+    let books = sale.rest().await;
+    assert_eq!((books.count("free"), books.count("held")), (20, 20));
+    assert_eq!(books.report["buckets"][0]["capacity"], 30);
+    assert_eq!(books.report["buckets"][1]["capacity"], 10);
 }

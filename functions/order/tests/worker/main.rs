@@ -5,6 +5,7 @@
 
 mod answers;
 mod dead_letters;
+mod rebalance;
 mod recover;
 mod told;
 mod voids;

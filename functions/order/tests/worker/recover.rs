@@ -169,6 +169,30 @@ async fn the_same_key_before_and_after_is_one_claim() {
     adds_up(world, 2).await;
 }
 
+/// A late claim of an earlier life must not stand in front of the recovery
+/// that it waits for: in a group nothing passes what is in front.
+#[tokio::test]
+async fn a_late_claim_makes_room_for_the_recovery_that_it_waits_for() {
+    let servers = gates::start();
+    let worker = start(&servers, &[2]).await;
+    let world = &worker.world;
+    let (late, messages) = worker.claims(0, 0..1, MINUTE).await;
+    forget(&servers);
+    worker.deliver(&[barrier(world, 1)]).await;
+    forget(&servers);
+    assert_eq!(worker.deliver(&messages).await, failed(&[]));
+    assert_eq!(world.find(&late[0].claim).await, None);
+    // What it sent: first a recovery of the life that is frozen, then itself.
+    let behind = worker.letters.bodies();
+    assert!(behind[0].contains("\"Recover\"") && behind[0].contains("\"epoch\":2"));
+    assert_eq!(behind[1], messages[0]);
+    assert_eq!(worker.deliver(&behind).await, failed(&[]));
+    let order = worker.order(&late[0].claim).await;
+    assert_eq!(order.status, OrderStatus::PendingPayment);
+    assert_eq!(left(world).await, 1);
+    adds_up(world, 2).await;
+}
+
 fn points() -> impl Iterator<Item = Point> {
     (1..).flat_map(|n| [Point::BeforeRequest(n), Point::AfterRequest(n)])
 }

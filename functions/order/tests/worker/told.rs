@@ -47,18 +47,18 @@ async fn a_batch_tells_its_size_its_age_and_its_orders() {
 async fn voids_are_counted_by_their_reason_and_once() {
     let worker = Worker::start(&[2, 3]).await;
     // The gate has forgotten winners: it holds units that do not exist.
-    let tag = worker.world.address(0).tag.clone();
-    worker.world.gate.put(&tag, 3).await.unwrap();
+    let address = worker.world.address(0);
+    worker.world.gate.put(address, 3).await.unwrap();
     let (_, beyond) = worker.claims(0, 0..4, MINUTE).await;
     let metrics = told(&worker, &beyond).await;
     assert_eq!(voided(&metrics, &worker, "cap"), 2.0);
     assert_eq!(metrics.overall(Metric::OrdersWritten), [2.0]);
     assert_eq!(voided(&told(&worker, &beyond).await, &worker, "cap"), 0.0);
 
-    // The same shopper in another bucket.
+    // The same shopper, under the same key, in another bucket.
     let (_, second) = worker.claims(1, 0..1, MINUTE).await;
     let metrics = told(&worker, &second).await;
-    assert_eq!(voided(&metrics, &worker, "limit"), 1.0);
+    assert_eq!(voided(&metrics, &worker, "repeated"), 1.0);
 
     let (_, late) = worker.claims(1, 10..11, PAST).await;
     let metrics = told(&worker, &late).await;

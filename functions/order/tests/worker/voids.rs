@@ -18,7 +18,12 @@ async fn beyond_the_cap_claims_are_voided_and_no_unit_returns() {
     let worker = Worker::start(&[2]).await;
     // The gate has forgotten winners: it holds units that do not exist.
     let tag = worker.world.address(0).tag.clone();
-    worker.world.gate.put(&tag, 3).await.unwrap();
+    worker
+        .world
+        .gate
+        .put(worker.world.address(0), 3)
+        .await
+        .unwrap();
     let (holds, messages) = worker.claims(0, 0..4, MINUTE).await;
     assert_eq!(worker.world.left(0).await, 1);
     for _ in 0..2 {

@@ -11,7 +11,7 @@ async fn a_gate_that_has_too_much_is_lowered_at_once() {
     let world = World::open(&[10]).await;
     let hold = world.claim(0, "u", world.now() + MINUTE * 10).await;
     world.order(&hold).await;
-    world.gate.put(&world.address(0).tag, 3).await.unwrap();
+    world.gate.put(world.address(0), 3).await.unwrap();
     keep_up(&world, SECOND).await;
     assert_eq!(world.left(0).await, 9);
 }
@@ -19,7 +19,7 @@ async fn a_gate_that_has_too_much_is_lowered_at_once() {
 #[tokio::test]
 async fn a_gate_that_has_too_little_is_raised_the_second_time() {
     let world = World::open(&[10]).await;
-    world.gate.take(&world.address(0).tag, 2).await.unwrap();
+    world.gate.take(world.address(0), 2).await.unwrap();
     keep_up(&world, SECOND).await;
     assert_eq!(world.left(0).await, 8);
     keep_up(&world, MINUTE).await;
@@ -31,10 +31,10 @@ async fn a_gate_that_has_too_little_is_raised_the_second_time() {
 #[tokio::test]
 async fn a_gap_that_closes_by_itself_is_left_alone() {
     let world = World::open(&[10]).await;
-    let tag = &world.address(0).tag;
-    world.gate.take(tag, 2).await.unwrap();
+    let address = world.address(0);
+    world.gate.take(address, 2).await.unwrap();
     keep_up(&world, SECOND).await;
-    world.gate.put(tag, 2).await.unwrap();
+    world.gate.put(address, 2).await.unwrap();
     keep_up(&world, MINUTE).await;
     assert_eq!(world.left(0).await, 10);
 }
@@ -59,7 +59,7 @@ async fn claims_on_their_way_are_no_gap() {
 async fn a_frozen_bucket_is_not_touched() {
     let servers = gates::start();
     let world = World::new(&servers, &[10], serde_json::json!({})).await;
-    world.gate.put(&world.address(0).tag, 3).await.unwrap();
+    world.gate.put(world.address(0), 3).await.unwrap();
     redis::cmd("SCRIPT")
         .arg("FLUSH")
         .exec(&mut servers.connect(0).unwrap())
@@ -98,7 +98,7 @@ async fn a_deadline_that_the_gate_has_lost_is_found_in_the_ledger() {
 async fn a_counter_is_never_lowered_below_zero() {
     let world = World::open(&[1]).await;
     let pay_by = world.now() + MINUTE * 10;
-    world.gate.put(&world.address(0).tag, 1).await.unwrap();
+    world.gate.put(world.address(0), 1).await.unwrap();
     let first = world.claim(0, "u", pay_by).await;
     world.order(&first).await;
     world.claim(0, "v", pay_by).await; // its message is on its way

@@ -135,8 +135,8 @@ async fn a_comparison_tells_where_every_unit_is() {
 #[tokio::test]
 async fn gaps_are_told_and_corrections_counted() {
     let world = World::open(&[10, 10]).await;
-    world.gate.put(&world.address(0).tag, 3).await.unwrap();
-    world.gate.take(&world.address(1).tag, 2).await.unwrap();
+    world.gate.put(world.address(0), 3).await.unwrap();
+    world.gate.take(world.address(1), 2).await.unwrap();
     // Too many is lowered at once, too few only if it stays so.
     for (later, gap, corrected) in [
         (SECOND, 5.0, 1.0),
@@ -186,11 +186,12 @@ async fn holds_that_the_gate_has_lost_are_told_as_overdue() {
 #[tokio::test]
 async fn a_sweep_that_did_not_see_everything_is_no_heartbeat_and_no_sum() {
     let world = World::open(&[10, 10]).await;
-    let stock = format!("{{{}}}:stock", world.address(1).tag);
-    redis::cmd("DEL")
-        .arg(stock)
-        .exec(&mut gates::shared().connect(0).unwrap())
-        .unwrap();
+    // One bucket's row can't be read.
+    let mut damage = ledger::Transaction::new();
+    let row = ledger::key::bucket(&world.sale, domain::BucketId(1));
+    damage.put(&row, &json!({"capacity": "many"})).unwrap();
+    let table = world.ledger.table();
+    table.write_or_conflict(&damage).await.unwrap();
     let metrics = told(&world, SECOND, true).await;
     assert!(metrics.of(Metric::UnitsHeld, &world.sale).is_empty());
     assert_eq!(metrics.overall(Metric::FrozenBuckets), [0.0]);

@@ -112,6 +112,9 @@ pub(super) fn read<'a>(
     ensure!(all.policies.is_empty(), "policies are of one function");
     let mut rights = policy::rights(&own.policies)?;
     let (readable, read) = (take_readable(&mut rights), references(&variables));
+    // What nothing local stands in for has no name.
+    rights.retain(|right| !right.resource.is_empty());
+    let secrets = take_secrets(scope, &mut variables)?;
     if let Some(secret) = read.difference(&readable).next() {
         bail!("a variable names the secret {secret}, and no policy lets it be read");
     }
@@ -123,7 +126,7 @@ pub(super) fn read<'a>(
         binary: binary.to_owned(),
         timeout: Duration::from_secs(timeout.map_or(DEFAULT_TIMEOUT_S, |Number(s)| s)),
         concurrency: concurrency.map(|Number(many)| many as usize),
-        secrets: take_secrets(scope, &mut variables)?,
+        secrets,
         variables,
         rights,
     };

@@ -10,6 +10,7 @@ fn values() -> Values {
     let outputs = [
         ("Url".to_owned(), "redis://gates".to_owned()),
         ("PasswordSecret".to_owned(), String::new()),
+        ("ReplicationGroupId".to_owned(), "gates".to_owned()),
     ];
     Values {
         parameters: [("SessionIssuer".to_owned(), "https://issuer".to_owned())].into(),

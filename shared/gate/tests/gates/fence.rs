@@ -132,10 +132,20 @@ async fn only_a_replica_acknowledges() {
     };
     assert!(matches!(bucket.claim(&ask).await, Ok(Decision::Claimed(_))));
     assert!(!bucket.replicated(ask.claim).await.unwrap());
+    // Nor on a connection that has written nothing.
+    assert!(!waits("1").replicated(ask.claim).await.unwrap());
     assert!(waits("0").replicated(ask.claim).await.unwrap());
 
     servers.resume(1);
     assert!(shop.bucket(0).replicated(&held).await.unwrap());
+
+    // A primary without the script is one that took over: what it acknowledges
+    // is not what another one was told.
+    redis::cmd("SCRIPT")
+        .arg("FLUSH")
+        .exec(&mut servers.connect(0).unwrap())
+        .unwrap();
+    assert!(!shop.bucket(0).replicated(&held).await.unwrap());
 }
 
 /// Two loadings at a time: the older one comes second.

@@ -229,7 +229,7 @@ async fn act(shop: &Shop, reference: &mut Reference, random: &mut StdRng) -> Str
             format!("settle {claim}")
         }
         90..95 => {
-            let taken = shop.gate.take(shop.tag(0), 2).await.unwrap();
+            let taken = shop.gate.take(shop.address(0), 2).await.unwrap();
             assert_eq!(taken, reference.left.min(2));
             reference.left -= taken;
             reference.gone += taken;
@@ -237,7 +237,7 @@ async fn act(shop: &Shop, reference: &mut Reference, random: &mut StdRng) -> Str
         }
         _ => {
             let back = reference.gone.min(3);
-            shop.gate.put(shop.tag(0), back).await.unwrap();
+            shop.gate.put(shop.address(0), back).await.unwrap();
             reference.left += back;
             reference.gone -= back;
             format!("put {back}")

@@ -5,6 +5,7 @@
 
 mod claim;
 
+mod described;
 mod failover;
 mod fence;
 mod history;

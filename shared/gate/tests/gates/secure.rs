@@ -46,7 +46,14 @@ fn only_a_function_with_the_password_is_let_in_and_only_over_tls() {
     let (password, trusted) = (servers.password(), servers.certificate());
     assert!(password.is_some() && trusted.is_some());
 
-    let good = function(&url, password, trusted.clone());
+    // A handshake has half a second, which a busy machine may need.
+    let mut good = function(&url, password, trusted.clone());
+    for _ in 0..5 {
+        if good.status.success() {
+            break;
+        }
+        good = function(&url, password, trusted.clone());
+    }
     assert!(good.status.success(), "{good:?}");
 
     let plain = url.replace("rediss://", "redis://");

@@ -1,5 +1,6 @@
 //! Moving units between gates, and correcting a counter.
 
+use domain::slot::GateAddress;
 use gate::upkeep::{Correction, DUE_BATCH};
 use gate::{Decision, Error};
 use jiff::SignedDuration;
@@ -10,21 +11,33 @@ use crate::shop::{KEY, Shop, claimed, wish};
 async fn only_free_units_are_taken_out() {
     let shop = Shop::open(&[5]).await;
     claimed(shop.claim(0, &wish("u", KEY)).await);
-    assert_eq!(shop.gate.take(shop.tag(0), 3).await.unwrap(), 3);
-    assert_eq!(shop.gate.take(shop.tag(0), 3).await.unwrap(), 1);
-    assert_eq!(shop.gate.take(shop.tag(0), 3).await.unwrap(), 0);
+    assert_eq!(shop.gate.take(shop.address(0), 3).await.unwrap(), 3);
+    assert_eq!(shop.gate.take(shop.address(0), 3).await.unwrap(), 1);
+    assert_eq!(shop.gate.take(shop.address(0), 3).await.unwrap(), 0);
     assert_eq!(
         shop.claim(0, &wish("v", KEY)).await.unwrap(),
         Decision::Empty
     );
-    shop.gate.put(shop.tag(0), 2).await.unwrap();
+    shop.gate.put(shop.address(0), 2).await.unwrap();
     assert_eq!(shop.left(0).await, 2);
     claimed(shop.claim(0, &wish("v", KEY)).await);
 
-    let missing = shop.gate.take("no-such-bucket", 1).await;
-    assert!(matches!(missing, Err(Error::NotReady)));
-    let missing = shop.gate.put("no-such-bucket", 1).await;
-    assert!(matches!(missing, Err(Error::NotReady)));
+    let missing = GateAddress {
+        tag: "no-such-bucket".to_owned(),
+        epoch: 1,
+    };
+    // Made true from the ledger since: what was to be moved may be in there.
+    let older = GateAddress {
+        epoch: 0,
+        ..shop.address(0).clone()
+    };
+    for address in [missing, older] {
+        let taken = shop.gate.take(&address, 1).await;
+        assert!(matches!(taken, Err(Error::NotReady)), "{taken:?}");
+        let put = shop.gate.put(&address, 1).await;
+        assert!(matches!(put, Err(Error::NotReady)), "{put:?}");
+    }
+    assert_eq!(shop.left(0).await, 1);
 }
 
 #[tokio::test]

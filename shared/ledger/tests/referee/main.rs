@@ -4,6 +4,7 @@
 
 mod create;
 mod deliveries;
+mod described;
 mod release;
 mod resize;
 mod sales;
