@@ -6,14 +6,17 @@
 | `ExcludePunctuation` of generated secrets is ignored, and a comma in a key makes two keys of it | the values again | `GenerateSecretString` of each secret |
 | `Ref` of a secret is its name, not its ARN, so a policy of it allows nothing | the ARN in its place in the policies of the roles | the secret that bears the name |
 | the cache is one server, its `AuthToken` is not set | the password of the gates (`gates.py`) | the secret that the stack made |
+| an update of a function's code ends its runs, which Lambda lets go on to their end | controller and sweeper begun anew, as soon as their code is another | the code of each before and after the update |
 
 Nothing is made that the template does not say: `check` reads back what the API
 then has, and holds it against the template as the local runner reads it.
 """
 
+import contextlib
 import json
 import re
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 
@@ -138,6 +141,31 @@ class Bridge:
             return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{physical}"
         assert not attribute, name
         return physical
+
+    @contextlib.contextmanager
+    def scheduled_runs_go_on(self):
+        """Within this block no update leaves a scheduled function without a run until its schedule's next minute."""
+        client = self.stack.emulator.client("lambda")
+        names = [self.stack.resources[logical] for logical in self.stack.scheduled()]
+        over = threading.Event()
+
+        def code(name):
+            return client.get_function_configuration(FunctionName=name)["CodeSha256"]
+
+        def watch(before):
+            while not over.wait(0.3):
+                for name in names:
+                    if (now := code(name)) != before[name]:
+                        before[name] = now
+                        client.invoke(FunctionName=name, InvocationType="Event", Payload="{}")
+
+        watcher = threading.Thread(target=watch, args=({name: code(name) for name in names},))
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
 
     def check(self, local, parameters):
         """The API has the routes of the template, with its functions and its rules; no other ones."""

@@ -16,7 +16,7 @@ from tools import say, tail, wait
 CROWD = [
     "--shoppers", "60", "--units", "15", "--buckets", "3", "--connections", "8",
     "--passes-per-s", "1", "--entries-per-s", "4",
-    "--pay-window-s", "60", "--waitlist-pay-window-s", "20",
+    "--pay-window-s", "90", "--waitlist-pay-window-s", "20",
     "--never-pay-percent", "40", "--lost-webhook-percent", "0",
 ]
 CLAIM_LIMIT_S = 180

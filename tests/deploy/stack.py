@@ -6,6 +6,7 @@ import time
 
 from samtranslator.yaml_helper import yaml_parse
 
+from emulator import REGION
 from tools import ROOT, VENV, run, wait
 
 SAM = str(VENV / "sam")
@@ -63,17 +64,23 @@ class Stack:
         file.write_text("\n".join(lines))
         return [line for line in lines if '"level":"ERROR"' in line]
 
+    def scheduled(self):
+        """Functions with a schedule, by logical id."""
+        logical = {physical: name for name, physical in self.resources.items()}
+        schedules = self.emulator.client("scheduler").list_schedules()["Schedules"]
+        return sorted(logical[one["Target"]["Arn"].split(":")[6]] for one in schedules)
+
     def started_by_schedule(self):
         """How often the emulator's scheduler started each scheduled function."""
         log = self.emulator.server.log.read_text(errors="replace")
         return {
             name: log.count(f"EventBridge → Lambda {self.resources[name]}: dispatched")
-            for name in ("ControllerFunction", "SweeperFunction")
+            for name in self.scheduled()
         }
 
     def deploy(self, parameters):
         """Creates or updates the stack. All that the template does not default is a parameter."""
-        run([SAM, "deploy", "--stack-name", self.name, "--resolve-s3", "--no-confirm-changeset",
+        run([SAM, "deploy", "--stack-name", self.name, "--region", REGION, "--resolve-s3", "--no-confirm-changeset",
              "--no-fail-on-empty-changeset", "--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND",
              "--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())],
             self.log, env=self.environment)
