@@ -55,7 +55,8 @@ class Bridge:
             for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
                 document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
                 for statement in document["Statement"]:
-                    named = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+                    named = statement["Resource"]
+                    named = named if isinstance(named, list) else [named]
                     statement["Resource"] = [arns.get(one, one) for one in named]
                 iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=json.dumps(document))
 
