@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` runs a whole sale, `make test` runs all
 # tests. Both install what they need: Debian's redis-server, and from PyPI into
-# .venv cfn-lint for the templates and schemathesis for the API description.
+# .venv cfn-lint and checkov for the templates and schemathesis for the API
+# description.
 # `make deploy-local` deploys the template to an emulator of AWS and sells there.
 
 SHOPPERS ?= 20000
@@ -24,6 +25,7 @@ test: lint unit api
 
 lint: setup-python
 	.venv/bin/cfn-lint $(TEMPLATES)
+	.venv/bin/checkov --config-file infra/checkov.yaml $(addprefix -f ,$(TEMPLATES))
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 

@@ -15,6 +15,7 @@ mod limits;
 mod moments;
 mod money;
 mod network;
+mod outbox;
 mod stock;
 mod template;
 mod time;

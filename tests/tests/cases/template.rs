@@ -69,6 +69,68 @@ fn k01_no_stage_comes_into_paths() {
     }
 }
 
+/// What the API lacks of a limit to its calls and of a trace of each.
+fn unbounded(template: &Value) -> Vec<&'static str> {
+    let api = &template["Resources"]["Api"]["Properties"];
+    let settings = &api["DefaultRouteSettings"];
+    let positive = |value: &Value| {
+        let name = names(value).into_iter().next().unwrap_or_default();
+        template["Parameters"][name]["Default"].as_u64() > Some(0)
+    };
+    let logs = &api["AccessLogSettings"];
+    let format = logs["Format"].as_str().unwrap_or_default();
+    let kept = names(&logs["DestinationArn"])
+        .into_iter()
+        .any(|log| !template["Resources"][log]["Properties"]["RetentionInDays"].is_null());
+    let personal = [
+        "sourceIp",
+        "userAgent",
+        "$context.path",
+        "claims",
+        "principal",
+    ];
+    let rules = [
+        (positive(&settings["ThrottlingRateLimit"]), "a rate"),
+        (positive(&settings["ThrottlingBurstLimit"]), "a burst"),
+        (kept, "logs that end"),
+        (format.contains("$context.status"), "the answer"),
+        (
+            serde_json::from_str::<serde_json::Value>(format).is_ok(),
+            "lines that can be read",
+        ),
+        (
+            !personal.iter().any(|one| format.contains(one)),
+            "discretion",
+        ),
+    ];
+    let broken = rules.into_iter().filter(|(kept, _)| !kept);
+    broken.map(|(_, rule)| rule).collect()
+}
+
+#[test]
+fn the_api_is_throttled_and_its_calls_are_logged() {
+    assert_eq!(unbounded(&parsed(&text_of(FILE))), [""; 0]);
+    for (from, to, lacking) in [
+        (
+            "ThrottlingRateLimit: !Ref ApiRatePerSecond",
+            "ThrottlingRateLimit: !Ref WarmEnvironments",
+            "a rate",
+        ),
+        ("ThrottlingBurstLimit:", "ThrottlingBurst:", "a burst"),
+        (
+            "DestinationArn: !GetAtt AccessLogs.Arn",
+            "DestinationArn: ''",
+            "logs that end",
+        ),
+        ("$context.status", "$context.stage", "the answer"),
+        (r#""status":"#, r#""status""#, "lines that can be read"),
+        ("$context.routeKey", "$context.path", "discretion"),
+    ] {
+        let broken = unbounded(&parsed(&changed(FILE, from, to)));
+        assert_eq!(broken, [lacking], "{to}");
+    }
+}
+
 /// Routes whose function may work on after the gateway gave up.
 fn impatient(template: &Template) -> Vec<String> {
     assert!(!template.routes.is_empty());
