@@ -145,6 +145,8 @@ impl Shopper {
     async fn pay(&mut self, order: &OrderId, decline: bool) -> Option<Ending> {
         let wait = self.up_to(self.thinking());
         sleep(wait).await;
+        let world = self.world.clone();
+        let place = world.client.checkout().await;
         if decline {
             let Some(intent) = self.intent(order).await else {
                 return self.not_payable(order).await;
@@ -166,6 +168,7 @@ impl Shopper {
             return Some(Ending::PaymentUnseen);
         }
         self.deliver(event);
+        drop(place);
         Some(self.watch(order).await)
     }
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::record::{Call, Record};
 use crate::wire::Problem;
@@ -125,6 +125,7 @@ pub(crate) struct Client {
     base: String,
     all: Semaphore,
     crowd: Semaphore,
+    checkouts: Semaphore,
     pub(crate) record: Record,
 }
 
@@ -143,8 +144,19 @@ impl Client {
             all: Semaphore::new(connections),
             // A quarter is left to winners at any time.
             crowd: Semaphore::new((connections * 3 / 4).max(1)),
+            checkouts: Semaphore::new(connections),
             record: Record::new(),
         })
+    }
+
+    /// A place among those who pay, until it is dropped. Were all winners at it
+    /// together, each step of each would stand behind the step before of all
+    /// others: nobody would have paid before the holds of all had lapsed.
+    pub(crate) async fn checkout(&self) -> Option<SemaphorePermit<'_>> {
+        let queued = Instant::now();
+        let place = self.checkouts.acquire().await.ok();
+        self.record.waited(queued.elapsed());
+        place
     }
 
     /// Sends one call when a connection is free. Never fails: no answer is an

@@ -94,7 +94,7 @@ pub struct Crowd {
     #[arg(long, default_value_t = 1_000)]
     pub entries_per_s: u32,
     /// Units a second that the system is trusted to be paid for; the pay window is set by it
-    #[arg(long, default_value_t = 80)]
+    #[arg(long, default_value_t = 60)]
     pub payments_per_s: u32,
     /// How long the sale may take from the draw on [default: by pay windows and shoppers]
     #[arg(long)]
