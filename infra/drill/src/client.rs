@@ -16,7 +16,8 @@ use crate::wire::Problem;
 /// real sale have their own connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Passes, entries, and a race's first claims.
+    /// Passes, entries, a race's first claims, and claims of those who were
+    /// refused before.
     Crowd,
     /// Those who are admitted, and their payments.
     Winner,

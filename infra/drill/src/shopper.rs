@@ -29,6 +29,9 @@ const REACTION: Duration = Duration::from_secs(1);
 /// Late shoppers come within this time after the window.
 const LATENESS: Duration = Duration::from_secs(5);
 
+/// Whom the gates refused asks again after this time at the latest.
+const PATIENCE_MAX: Duration = Duration::from_secs(30);
+
 /// Somebody who wants a unit.
 pub(crate) struct Shopper {
     pub(crate) world: Arc<World>,
@@ -41,7 +44,7 @@ pub(crate) struct Shopper {
     place: Option<(f64, String)>,
     /// Attempts so far; each has an idempotency key.
     attempt: u32,
-    /// When it was last told "sold out", and in which round.
+    /// When it was last told "sold out", and how often it was.
     refused: Option<(Instant, u32)>,
 }
 
@@ -219,11 +222,9 @@ impl Shopper {
                         }
                         // The yes was taken back: in line again.
                         place = InLine::of(&world);
-                        self.refused = Some((Instant::now(), world.edge.last().round));
+                        self.refuse();
                     }
-                    Claimed::SoldOut => {
-                        self.refused = Some((Instant::now(), world.edge.last().round));
-                    }
+                    Claimed::SoldOut => self.refuse(),
                     Claimed::NotAdmitted => {}
                     Claimed::Over(ending) => return ending,
                 }
@@ -249,21 +250,22 @@ impl Shopper {
         if *ticket >= status.threshold || status.state != SaleState::Live {
             return false;
         }
-        match self.refused {
-            None => true,
-            // A later round, or units that those who were asked did not take.
-            // Rounds may follow each other fast, and those who were refused
-            // are asked by each: they spread out all the same.
-            Some((at, round)) => {
-                let spread = u64::from(self.world.config.crowd.claim_spread_s);
-                let patience = if status.round > round {
-                    spread
-                } else {
-                    spread + 2
-                };
-                at.elapsed() > Duration::from_secs(patience)
-            }
-        }
+        self.refused
+            .is_none_or(|(at, times)| at.elapsed() > self.patience(times))
+    }
+
+    fn refuse(&mut self) {
+        let before = self.refused.map_or(0, |(_, times)| times);
+        self.refused = Some((Instant::now(), before + 1));
+    }
+
+    /// How long a page that was told "sold out" so often leaves the units that
+    /// come back to others. A thousand who are admitted and ask at each unit
+    /// would keep winners from paying.
+    fn patience(&self, times: u32) -> Duration {
+        let spread = self.world.config.crowd.claim_spread_s.max(1);
+        let patience = Duration::from_secs(u64::from(spread << times.min(5)));
+        patience.min(PATIENCE_MAX)
     }
 
     /// When within the spread this shopper claims: by its ticket, so that
@@ -331,12 +333,12 @@ impl Shopper {
             .header("sale-pass", &self.pass)
             .header("idempotency-key", key)
             .body("{}");
-        let lane = match &self.place {
-            Some((_, token)) => {
-                request = request.header("sale-entry", token);
-                Lane::Winner
-            }
-            None => Lane::Crowd,
+        if let Some((_, token)) = &self.place {
+            request = request.header("sale-entry", token);
+        }
+        let lane = match (&self.place, self.refused) {
+            (Some(_), None) => Lane::Winner,
+            _ => Lane::Crowd,
         };
         self.world.client.send(lane, request).await
     }
