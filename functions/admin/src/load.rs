@@ -74,7 +74,7 @@ impl AdminFunction {
             })
             .await?;
         self.ledger
-            .save_gates(&sale.id, &Gates { addresses })
+            .save_gates(&sale.id, &Gates { addresses }, epoch)
             .await?;
         self.change_sale(&sale.id, |now| {
             // A change or a loading that came between completes by itself.

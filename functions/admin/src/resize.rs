@@ -8,6 +8,7 @@ use domain::bucket::UNITS_PER_BUCKET_MAX;
 use domain::slot::{GateAddress, Gates};
 use domain::{BucketId, Sale};
 use futures::{StreamExt, TryStreamExt, stream};
+use ledger::orders::Bucket;
 use ledger::resize::Resize;
 
 use crate::{AdminFunction, CONCURRENCY};
@@ -21,14 +22,12 @@ impl AdminFunction {
             .ok_or_else(|| Problem::new(Code::Frozen))?;
         let begun = self.ledger.begin_resize(&sale.id, self.clock.now()).await?;
         let resize = begun.ok_or_else(Problem::not_found)?;
-        let capacities = self.capacities(sale, &gates).await?;
-        let before = capacities.iter().sum::<u32>();
+        let rows = self.rows(sale, &gates).await?;
+        let before = rows.iter().map(|row| row.capacity).sum::<u32>();
         let moved = if units < before {
-            self.shrink(&resize, &gates, &capacities, before - units)
-                .await
+            self.shrink(&resize, &gates, &rows, before - units).await
         } else {
-            self.grow(&resize, &gates, &capacities, units - before)
-                .await
+            self.grow(&resize, &gates, &rows, units - before).await
         };
         match moved {
             Ok(()) => Ok(self.ledger.end_resize(resize, units).await?),
@@ -42,13 +41,13 @@ impl AdminFunction {
         }
     }
 
-    /// What each bucket has, in their order.
-    async fn capacities(&self, sale: &Sale, gates: &Gates) -> Result<Vec<u32>, Problem> {
+    /// Each bucket's row, in their order.
+    async fn rows(&self, sale: &Sale, gates: &Gates) -> Result<Vec<Bucket>, Problem> {
         let buckets: Vec<_> = gates.iter().map(|(bucket, _)| bucket).collect();
         stream::iter(buckets)
             .map(|bucket| async move {
                 let row = self.ledger.bucket(&sale.id, bucket).await?;
-                Ok(row.ok_or_else(Problem::not_found)?.capacity)
+                row.ok_or_else(Problem::not_found)
             })
             .buffered(CONCURRENCY)
             .try_collect()
@@ -60,9 +59,20 @@ impl AdminFunction {
         &self,
         resize: &Resize,
         gates: &Gates,
-        capacities: &[u32],
+        rows: &[Bucket],
         units: u32,
     ) -> Result<(), Problem> {
+        let in_use = |units: u32| {
+            Problem::new(Code::UnitsInUse)
+                .detail(format!("At least {units} units are held or sold."))
+        };
+        let before = rows.iter().map(|row| row.capacity).sum::<u32>();
+        // Seen in the ledger first: while the gates are asked for more than
+        // there is, nobody could be given a unit.
+        let spare = rows.iter().map(|row| row.spare).sum::<u32>();
+        if spare < units {
+            return Err(in_use(before - spare));
+        }
         let mut taken = Vec::new();
         let missing = self.take_free(gates, units, &mut taken).await;
         if !matches!(missing, Ok(0)) {
@@ -70,17 +80,14 @@ impl AdminFunction {
             for (_, address, here) in taken {
                 self.gate.put(address, here).await?;
             }
-            let before = capacities.iter().sum::<u32>();
-            return Err(Problem::new(Code::UnitsInUse).detail(format!(
-                "At least {} units are held or sold.",
-                before - units + missing?
-            )));
+            return Err(in_use(before - units + missing?));
         }
         let mut taken = taken.into_iter();
         while let Some((bucket, address, here)) = taken.next() {
-            let from = capacities[usize::from(bucket.0)];
+            let from = rows[usize::from(bucket.0)].capacity;
             let to = from.saturating_sub(here);
-            let lowered = self.ledger.resize_bucket(resize, bucket, from, to).await;
+            let life = (bucket, address.epoch);
+            let lowered = self.ledger.resize_bucket(resize, life, from, to).await;
             if matches!(lowered, Err(ledger::Error::Conflict)) {
                 // The ledger keeps these units, so the gates get them back.
                 self.gate.put(address, here).await?;
@@ -120,14 +127,16 @@ impl AdminFunction {
         &self,
         resize: &Resize,
         gates: &Gates,
-        capacities: &[u32],
+        rows: &[Bucket],
         units: u32,
     ) -> Result<(), Problem> {
-        let added = spread(capacities, units)?;
-        for ((bucket, address), (&from, more)) in gates.iter().zip(capacities.iter().zip(added)) {
+        let capacities: Vec<_> = rows.iter().map(|row| row.capacity).collect();
+        let added = spread(&capacities, units)?;
+        for ((bucket, address), (from, more)) in gates.iter().zip(capacities.into_iter().zip(added))
+        {
             if more > 0 {
                 self.ledger
-                    .resize_bucket(resize, bucket, from, from + more)
+                    .resize_bucket(resize, (bucket, address.epoch), from, from + more)
                     .await?;
                 self.gate.put(address, more).await?;
             }

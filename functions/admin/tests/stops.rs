@@ -342,3 +342,129 @@ async fn a_sale_that_has_ended_changes_no_more() {
         assert_eq!(status, expected, "{route}: {answer:#}");
     }
 }
+
+/// Two changes before the opening, the newer one to fewer buckets, at any moment
+/// of the older one: its gates are published, or those of the change that
+/// stands; never buckets that the sale does not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_changes_at_once_the_gates_are_those_of_the_sale() {
+    let mut met = 0;
+    for point in points() {
+        let world = opening_in(SignedDuration::from_hours(1)).await;
+        let name = world.sale.to_string();
+        let route = format!("PATCH {SALE}");
+        let change = async |environment: &Environment, units: u32, buckets: u32| {
+            let body = json!({"units": units, "buckets": buckets});
+            call(environment, &route, &name, body).await
+        };
+        let newer = change(&world.environment, 4, 2);
+        let older = async |environment| change(&environment, 10, 5).await;
+        let (_, newer) = testing::interrupted_at(&world.environment, point, newer, older).await;
+        if newer.is_none() {
+            break;
+        }
+        met += 1;
+        let stands = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+        if stands.loaded {
+            let gates = world.ledger.gates(&world.sale).await.unwrap().unwrap();
+            assert_eq!(
+                gates.addresses.len(),
+                usize::from(stands.config.buckets),
+                "{point:?}"
+            );
+            let lives = gates.addresses.iter().map(|address| address.epoch);
+            assert_eq!(lives.max(), Some(stands.load), "{point:?}");
+        }
+    }
+    assert!(met >= 20, "{met}");
+}
+
+/// Nobody is told "sold out" because of a change that is refused: no unit is
+/// out of its gate at any moment of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_is_refused_touches_no_gate() {
+    let mut met = 0;
+    for point in points() {
+        let world = World::open(&[3, 3]).await;
+        let sale = world.sale.to_string();
+        let hold = world
+            .claim(0, "u_1", world.now() + SignedDuration::from_mins(5))
+            .await;
+        world.order(&hold).await;
+        let hold = world
+            .claim(1, "u_2", world.now() + SignedDuration::from_mins(5))
+            .await;
+        world.order(&hold).await;
+        let look = async { assert_eq!(left(&world).await, 4, "{point:?}") };
+        let lower = async |environment| resize(&environment, &sale, 1).await;
+        let ((status, answer), looked) =
+            testing::interrupted_at(&world.environment, point, look, lower).await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (409, &"units_in_use".into()),
+            "{answer:#}"
+        );
+        if looked.is_none() {
+            break;
+        }
+        met += 1;
+    }
+    assert!(met >= 8, "{met}");
+}
+
+/// A bucket that lives anew while units are taken out of it: the ledger keeps
+/// what its gate gives out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fewer_units_while_a_bucket_recovers_promise_none_too_many() {
+    let mut met = 0;
+    for point in points() {
+        let world = World::open(&[6]).await;
+        let sale = world.sale.to_string();
+        let recovers = async {
+            let row = world
+                .ledger
+                .bucket(&world.sale, BucketId(0))
+                .await
+                .unwrap()
+                .unwrap();
+            let begun = world
+                .ledger
+                .begin_life(&world.sale, BucketId(0), row.epoch, row.epoch)
+                .await;
+            let epoch = begun.unwrap().expect("a new life");
+            let address = domain::slot::GateAddress {
+                epoch,
+                ..world.address(0).clone()
+            };
+            let row = world
+                .ledger
+                .bucket(&world.sale, BucketId(0))
+                .await
+                .unwrap()
+                .unwrap();
+            let truth = gate::upkeep::Truth {
+                left: row.spare,
+                ..Default::default()
+            };
+            world.gate.load(&address, &truth).await.unwrap();
+        };
+        let lower = async |environment| resize(&environment, &sale, 2).await;
+        let (_, recovered) =
+            testing::interrupted_at(&world.environment, point, recovers, lower).await;
+        if recovered.is_none() {
+            break;
+        }
+        met += 1;
+        let row = world
+            .ledger
+            .bucket(&world.sale, BucketId(0))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(
+            world.left(0).await <= u64::from(row.spare),
+            "{point:?}: {row:?}"
+        );
+    }
+    assert!(met >= 10, "{met}");
+}

@@ -33,15 +33,19 @@ impl OrderFunction {
         if !matches!(open, (Ok(true), Ok(true))) {
             return Ok(());
         }
+        let lives = [(*from, source.epoch), (*to, target.epoch)];
+        let units = self.ledger.movable(sale, lives, asked.units).await?;
+        if units == 0 {
+            return Ok(());
+        }
         let now = self.clock.now();
         if self.gate.begin_move(target, 0, now).await.is_err() {
             return Ok(());
         }
-        let units = match self.gate.begin_move(source, asked.units, now).await {
+        let units = match self.gate.begin_move(source, units, now).await {
             Ok(0) | Err(_) => return Ok(()),
             Ok(units) => units,
         };
-        let lives = [(*from, source.epoch), (*to, target.epoch)];
         let moved = self.ledger.move_capacity(sale, lives, units).await?;
         let gets = if moved { target } else { source };
         if let Err(error) = self.gate.put(gets, units).await {

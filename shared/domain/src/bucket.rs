@@ -8,6 +8,10 @@ use crate::id::{BucketId, ShopperId};
 /// second, so a bucket that sells within one second still fits.
 pub const UNITS_PER_BUCKET_MAX: u32 = 250;
 
+/// What a bucket may have once units were moved to it. They come when its own
+/// are given out, so it still gives out no more than that within a second.
+pub const UNITS_MOVED_MAX: u32 = 2 * UNITS_PER_BUCKET_MAX;
+
 /// The most buckets in one sale.
 pub const BUCKETS_MAX: u16 = 400;
 

@@ -86,7 +86,13 @@ impl SaleGates {
         let home = home(request.shopper, self.buckets.len() as u16);
         let asked = ClaimId::derive(&self.sale, home, request.shopper, request.key);
         let gate = self.bucket(home).ok_or(Error::NotReady)?;
-        let Some((units, hold)) = self.gate.newest(gate.tag(), request.shopper).await? else {
+        // This very claim, if it is one of several.
+        let (_, same) = self.glance(usize::from(home.0), &asked).await?;
+        let found = match same {
+            Some(hold) => Some((0, hold)),
+            None => self.gate.newest(gate.tag(), request.shopper).await?,
+        };
+        let Some((units, hold)) = found else {
             return Ok(None);
         };
         if hold.claim.bucket() != home {
@@ -97,11 +103,13 @@ impl SaleGates {
                 return Ok(None);
             }
         }
-        Ok(Some(if hold.claim.digest() == asked.digest() {
-            Decision::Same(hold)
+        Ok(if hold.claim.digest() == asked.digest() {
+            Some(Decision::Same(hold))
+        } else if units + request.quantity > request.limit {
+            Some(Decision::Holds(hold, units))
         } else {
-            Decision::Holds(hold, units)
-        }))
+            None
+        })
     }
 
     /// Asks the home bucket, and the others if it is empty or frozen.

@@ -6,7 +6,7 @@
 //! written under the condition that it still is: an older one ends where it
 //! is, and the newest computes from capacities that nobody else moves.
 
-use domain::bucket::UNITS_PER_BUCKET_MAX;
+use domain::bucket::UNITS_MOVED_MAX;
 use domain::{BucketId, Sale, SaleId};
 use jiff::Timestamp;
 
@@ -43,15 +43,17 @@ impl Ledger {
         }))
     }
 
-    /// Moves a bucket's capacity from what was read to another, never below
-    /// what is allotted. Doing it again is safe.
+    /// Moves a bucket's capacity from what was read to another, in the life in
+    /// which its gate was asked, and never below what is allotted. Doing it
+    /// again is safe.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if it would be, or if another change has begun.
+    /// [`Error::Conflict`] if it would be, if the bucket lives anew, or if
+    /// another change has begun.
     pub async fn resize_bucket(
         &self,
         resize: &Resize,
-        id: BucketId,
+        (id, epoch): (BucketId, u64),
         from: u32,
         to: u32,
     ) -> Result<(), Error> {
@@ -60,8 +62,9 @@ impl Ledger {
         let mut writes = Transaction::new();
         writes
             .update(&row, "SET #capacity = :to ADD spare :change")
-            .only_if("#capacity = :from AND spare >= :fewest")
+            .only_if("#capacity = :from AND spare >= :fewest AND epoch = :epoch")
             .name("#capacity", "capacity")
+            .number(":epoch", epoch)
             .number(":from", from)
             .number(":to", to)
             .number(":change", change)
@@ -85,6 +88,31 @@ impl Ledger {
         }
     }
 
+    /// How many of these units could move from the first bucket to the second.
+    /// A gate that units are taken from is not repaired for a while, so none is
+    /// asked in vain.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn movable(
+        &self,
+        sale: &SaleId,
+        [(from, from_epoch), (to, to_epoch)]: [(BucketId, u64); 2],
+        units: u32,
+    ) -> Result<u32, Error> {
+        let row = self.sale(sale).await?;
+        let rows = (self.bucket(sale, from).await?, self.bucket(sale, to).await?);
+        let (Some(sale), (Some(source), Some(target))) = (row, rows) else {
+            return Ok(0);
+        };
+        let same = (source.epoch, target.epoch) == (from_epoch, to_epoch);
+        if from == to || !same || sale.resizing.is_some() {
+            return Ok(0);
+        }
+        let room = UNITS_MOVED_MAX.saturating_sub(target.capacity);
+        Ok(units.min(source.spare).min(room))
+    }
+
     /// Moves capacity that is not allotted from the first bucket to the second,
     /// each in this life, unless the sale's units are being changed. Says
     /// whether it did.
@@ -101,7 +129,7 @@ impl Ledger {
         let (Some(source), Some(target)) = rows else {
             return Ok(false);
         };
-        if from == to || source.spare < units || target.capacity + units > UNITS_PER_BUCKET_MAX {
+        if from == to || source.spare < units || target.capacity + units > UNITS_MOVED_MAX {
             return Ok(false);
         }
         let mut writes = Transaction::new();

@@ -1,7 +1,7 @@
 //! Sales, their secrets, gates and rounds.
 
 use domain::slot::Gates;
-use domain::{Sale, SaleId};
+use domain::{BucketId, Sale, SaleId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -169,13 +169,18 @@ impl Ledger {
         self.table.get(&key::gates(sale)).await
     }
 
-    /// Publishes where the gates are.
+    /// Publishes where the gates are, as this loading made them.
     ///
     /// # Errors
-    /// No answer.
-    pub async fn save_gates(&self, sale: &SaleId, gates: &Gates) -> Result<(), Error> {
+    /// [`Error::Conflict`] if a newer loading has begun: its gates are the sale's.
+    pub async fn save_gates(&self, sale: &SaleId, gates: &Gates, load: u64) -> Result<(), Error> {
         let mut writes = Transaction::new();
         writes.put(&key::gates(sale), gates)?;
+        writes
+            .check(&key::sale(sale))
+            .only_if("#load = :load")
+            .name("#load", "load")
+            .number(":load", load);
         self.table.write_or_conflict(&writes).await
     }
 
@@ -197,7 +202,8 @@ impl Ledger {
     }
 
     /// Notes that a sale is over and nothing of it is left to do: nobody
-    /// looks at it any more by itself. `false` if something came up meanwhile.
+    /// looks at it any more by itself. `false` if something is, whatever its
+    /// gates say: a replica that was promoted may not know of a hold.
     ///
     /// # Errors
     /// No answer.
@@ -207,6 +213,12 @@ impl Ledger {
         let seen = listed.map_or(0, |listed| listed.refunds);
         if self.owes_refunds(&sale.id, sale.config.buckets).await? {
             return Ok(false);
+        }
+        for bucket in (0..sale.config.buckets).map(BucketId) {
+            let whole = self.whole_bucket(&sale.id, bucket).await?;
+            if whole.orders.iter().any(|order| order.deadline().is_some()) {
+                return Ok(false);
+            }
         }
         let mut writes = Transaction::new();
         writes

@@ -60,7 +60,7 @@ impl World {
             ledger.put_bucket(&sale, bucket, &row).await.expect("a row");
         }
         let gates = gates::load(&gate, &sale, capacities).await;
-        ledger.save_gates(&sale, &gates).await.expect("a row");
+        ledger.save_gates(&sale, &gates, 0).await.expect("a row");
         Self {
             environment,
             ledger,

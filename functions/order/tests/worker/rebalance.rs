@@ -2,6 +2,7 @@
 //! anywhere loses none.
 
 use domain::BucketId;
+use domain::bucket::{UNITS_MOVED_MAX, UNITS_PER_BUCKET_MAX};
 use jiff::SignedDuration;
 use order_function::OrderFunction;
 use queue::{Message, Rebalance};
@@ -12,9 +13,13 @@ use testing::{Point, World, stopped_at};
 use crate::worker::{MINUTE, Worker, deliver, failed};
 
 fn moves(world: &World, units: u32) -> String {
+    moves_from(world, 0, units)
+}
+
+fn moves_from(world: &World, from: u16, units: u32) -> String {
     let asked = Message::Rebalance(Rebalance {
         sale: world.sale.clone(),
-        from: BucketId(0),
+        from: BucketId(from),
         to: BucketId(1),
         units,
         seen_at: world.now(),
@@ -74,13 +79,44 @@ async fn units_stay_while_the_merchant_changes_their_number() {
 
 #[tokio::test]
 async fn a_full_bucket_takes_no_more() {
-    let worker = Worker::start(&[6, 249]).await;
+    let full = UNITS_PER_BUCKET_MAX;
+    let worker = Worker::start(&[full, full, full]).await;
+    let world = &worker.world;
+    worker.deliver(&[moves(world, full - 1)]).await;
+    assert_eq!(capacities(world).await, (1, UNITS_MOVED_MAX - 1));
+    worker.deliver(&[moves_from(world, 2, 9)]).await;
+    worker.deliver(&[moves_from(world, 2, 9)]).await;
+    assert_eq!(capacities(world).await, (1, UNITS_MOVED_MAX));
+    assert_eq!(world.left(2).await, u64::from(full - 1));
+}
+
+/// A bucket that was full from the beginning and has sold everything gets units
+/// late in the sale: it gives out no more than its own share in any second.
+#[tokio::test]
+async fn a_bucket_that_sold_its_share_gets_more() {
+    let worker = Worker::start(&[6, UNITS_PER_BUCKET_MAX]).await;
     let world = &worker.world;
     worker.deliver(&[moves(world, 2)]).await;
-    assert_eq!(
-        (capacities(world).await, left(world).await),
-        ((6, 249), (6, 249))
-    );
+    assert_eq!(capacities(world).await, (4, UNITS_PER_BUCKET_MAX + 2));
+}
+
+/// Units that are missing at a gate come back, also while the sweeper asks in
+/// vain for moves: a stopped change of units is named in the sale's row.
+#[tokio::test]
+async fn a_move_that_is_refused_keeps_no_gate_from_being_repaired() {
+    let worker = Worker::start(&[20, 1]).await;
+    let world = &worker.world;
+    let begun = world.ledger.begin_resize(&world.sale, world.now()).await;
+    begun.unwrap().unwrap();
+    assert_eq!(world.gate.take(world.address(0), 8).await.unwrap(), 8);
+    for seconds in (60..=180).step_by(10) {
+        worker.deliver(&[moves(world, 4)]).await;
+        let later = world.later(SignedDuration::from_secs(seconds));
+        let sweeper = SweeperFunction::start(&later).await.unwrap();
+        assert!(sweeper.sweep(true).await.unwrap());
+        assert_eq!(capacities(world).await, (20, 1));
+    }
+    assert_eq!(left(world).await, (20, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -120,7 +120,11 @@ async fn holds_of_a_frozen_bucket_end_in_the_ledger() {
         .unwrap();
     let mut gates = world.gates.clone();
     gates.addresses[0].epoch += 1;
-    world.ledger.save_gates(&world.sale, &gates).await.unwrap();
+    world
+        .ledger
+        .save_gates(&world.sale, &gates, 0)
+        .await
+        .unwrap();
     keep_up(&world, MINUTE / 2).await;
     assert_eq!(world.allotted(0).await, 1);
     keep_up(&world, MINUTE * 2).await;

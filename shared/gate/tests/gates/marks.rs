@@ -272,3 +272,25 @@ fn freeze(gates: &Gates, bucket: usize) -> Gates {
     };
     gates
 }
+
+/// While nothing is given out, each key is told of its own claim, wherever it
+/// is, and whoever holds less than the limit is not told of a limit.
+#[tokio::test]
+async fn nothing_is_given_out_and_each_key_finds_its_own_claim() {
+    let shop = shop(3, 3).await;
+    let u = shop.at_home(0, 0);
+    let wish = |key| wish(&u, key).of(1, 3);
+    let first = claimed(shop.buy(&wish(KEY)).await);
+    let second = claimed(shop.buy(&wish(OTHER_KEY)).await);
+    assert_ne!(first.claim, second.claim);
+    for (key, hold) in [(KEY, first), (OTHER_KEY, second)] {
+        let Some(Decision::Same(found)) = shop.held(&wish(key)).await else {
+            panic!("{key}");
+        };
+        assert_eq!(found.claim, hold.claim);
+    }
+    assert_eq!(shop.held(&wish("key-0003")).await, None);
+    let beyond = shop.held(&wish("key-0003").of(2, 3)).await;
+    assert!(matches!(beyond, Some(Decision::Holds(_, 2))), "{beyond:?}");
+    assert_eq!(shop.left(3).await, 1);
+}

@@ -44,7 +44,9 @@ async fn a_capacity_never_falls_below_what_is_allotted() {
     let shrink = async {
         let (mut from, mut refused) = (30, 0);
         for _ in 0..10 {
-            let lowered = world.ledger.resize_bucket(&resize, BUCKET, from, from - 3);
+            let lowered = world
+                .ledger
+                .resize_bucket(&resize, (BUCKET, 1), from, from - 3);
             match lowered.await {
                 Ok(()) => from -= 3,
                 Err(Error::Conflict) => refused += 1,
@@ -72,7 +74,10 @@ async fn a_change_that_is_sent_twice_is_made_once() {
     let world = World::open(&[30]).await;
     let resize = begin(&world).await;
     for _ in 0..2 {
-        let moved = world.ledger.resize_bucket(&resize, BUCKET, 30, 20).await;
+        let moved = world
+            .ledger
+            .resize_bucket(&resize, (BUCKET, 1), 30, 20)
+            .await;
         moved.unwrap();
         assert_eq!(capacity(&world).await, 20);
     }
@@ -83,13 +88,19 @@ async fn an_older_change_moves_nothing_once_another_has_begun() {
     let world = World::open(&[30]).await;
     let older = begin(&world).await;
     let newer = begin(&world).await;
-    let moved = world.ledger.resize_bucket(&older, BUCKET, 30, 20).await;
+    let moved = world
+        .ledger
+        .resize_bucket(&older, (BUCKET, 1), 30, 20)
+        .await;
     assert!(matches!(moved, Err(Error::Conflict)), "{moved:?}");
     let ended = world.ledger.end_resize(older, 20).await;
     assert!(matches!(ended, Err(Error::Conflict)), "{ended:?}");
     assert_eq!(capacity(&world).await, 30);
 
-    let moved = world.ledger.resize_bucket(&newer, BUCKET, 30, 25).await;
+    let moved = world
+        .ledger
+        .resize_bucket(&newer, (BUCKET, 1), 30, 25)
+        .await;
     moved.unwrap();
     let sale = world.ledger.end_resize(newer, 25).await.unwrap();
     assert_eq!((sale.config.units, sale.resizing), (25, None));

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use domain::BucketId;
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ledger::payments::{Refund, RefundReason, Written};
@@ -109,6 +110,16 @@ async fn a_refund_owed_while_a_sale_is_closed_keeps_it_listed() {
         let sale = world.ledger.sale(&world.sale).await.unwrap().unwrap();
         let pay_by = world.now() + SignedDuration::from_mins(1);
         let order = world.order(&world.claim(0, "late", pay_by).await).await;
+        let end = domain::OrderStatus::Expired;
+        let ended = world.ledger.release(
+            &world.sale,
+            BucketId(0),
+            std::slice::from_ref(&order),
+            end,
+            pay_by,
+        );
+        assert_eq!(ended.await.unwrap().len(), 1);
+        let order = world.find(&order.claim).await.unwrap();
         let owe = async {
             let intent = "pi_1".parse().unwrap();
             let (claim, money) = (&order.claim, order.money);
@@ -129,4 +140,29 @@ async fn a_refund_owed_while_a_sale_is_closed_keeps_it_listed() {
         assert_eq!(listed, std::slice::from_ref(&world.sale), "{point:?}");
     }
     assert!(met >= 6, "list, refunds, closing: {met}");
+}
+
+/// A replica that was promoted may not know of a hold: the ledger does.
+#[tokio::test]
+async fn a_sale_is_not_closed_over_a_hold_that_its_gate_forgot() {
+    let world = World::open(&[1]).await;
+    let sale = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+    let pay_by = world.now() + SignedDuration::from_mins(1);
+    let hold = world.claim(0, "u", pay_by).await;
+    let order = world.order(&hold).await;
+    let tag = &world.address(0).tag;
+    world.gate.settle(tag, &hold.claim).await.unwrap();
+    assert_eq!(world.gate.look(tag).await.unwrap().due, 0);
+    assert!(!world.ledger.close_sale(&sale).await.unwrap());
+
+    let end = domain::OrderStatus::Expired;
+    let ended = world.ledger.release(
+        &world.sale,
+        BucketId(0),
+        std::slice::from_ref(&order),
+        end,
+        pay_by,
+    );
+    assert_eq!(ended.await.unwrap().len(), 1);
+    assert!(world.ledger.close_sale(&sale).await.unwrap());
 }

@@ -55,6 +55,12 @@ impl Cashier {
                         continue; // to ask for its intent
                     }
                 }
+                // The operator gave the order more time than its intent has.
+                OrderStatus::Paying
+                    if now < order.pay_by && order.pay_until.is_some_and(|end| end <= now) =>
+                {
+                    self.end_intent(&order, now).await?;
+                }
                 OrderStatus::Paying if order.deadline().is_some_and(|end| now < end) => {
                     if let Some(begun) = self.open_intent(&order).await? {
                         return Ok(begun);
@@ -79,7 +85,7 @@ impl Cashier {
     /// again, and two intents of one order could both capture.
     async fn next_attempt(&self, order: &Order, now: Timestamp) -> Result<Option<Order>, Refusal> {
         if let Some(declined) = &order.intent {
-            let outcome = self.provider.cancel(declined, &order.claim.order()).await?;
+            let outcome = self.cancel(declined, &order.claim.order()).await?;
             if let CancelOutcome::AlreadySucceeded(money) = outcome {
                 self.settle(order, Capture::found(declined, money)).await?;
                 return Ok(None);
@@ -87,6 +93,24 @@ impl Cashier {
         }
         let pay_until = order.pay_by.max(now + self.intent_life);
         Ok(self.ledger.begin_payment(order, now, pay_until).await?)
+    }
+
+    /// Ends an attempt whose intent is over, so that the next one can begin.
+    async fn end_intent(&self, order: &Order, now: Timestamp) -> Result<(), Refusal> {
+        let intent = match &order.intent {
+            Some(bound) => bound.clone(),
+            // Begun, but never bound: to be ended by its name, it needs one.
+            None => self.bind(order).await?.1.id,
+        };
+        match self.cancel(&intent, &order.claim.order()).await? {
+            CancelOutcome::Cancelled => {
+                self.ledger.end_attempt(order, &intent, now).await?;
+            }
+            CancelOutcome::AlreadySucceeded(money) => {
+                self.settle(order, Capture::found(&intent, money)).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The open intent of a `PAYING` order, or `None` if the order changed.
@@ -112,11 +136,11 @@ impl Cashier {
                 return Ok(Some(Begun { new, intent, order }));
             }
             // The webhook that will tell so is on its way, or lost.
-            IntentStatus::Succeeded(money) => {
+            IntentStatus::Succeeded(money) if money.amount > 0 => {
                 self.settle(order, Capture::found(&intent.id, money))
                     .await?;
             }
-            IntentStatus::Declined | IntentStatus::Cancelled => {
+            IntentStatus::Declined | IntentStatus::Cancelled | IntentStatus::Succeeded(_) => {
                 let now = self.clock.now();
                 self.ledger.end_attempt(order, &intent.id, now).await?;
             }

@@ -1,6 +1,6 @@
 //! Closing an intent before its hold ends.
 
-use domain::{Order, OrderStatus};
+use domain::{IntentId, Order, OrderId, OrderStatus};
 use runtime::{Metric, metrics};
 
 use super::settle::Capture;
@@ -43,6 +43,19 @@ impl Cashier {
         }
     }
 
+    /// Cancels an intent. A capture of nothing is none: it pays no order, and
+    /// nothing has to go back.
+    pub(super) async fn cancel(
+        &self,
+        intent: &IntentId,
+        order: &OrderId,
+    ) -> Result<CancelOutcome, crate::Error> {
+        Ok(match self.provider.cancel(intent, order).await? {
+            CancelOutcome::AlreadySucceeded(money) if money.amount == 0 => CancelOutcome::Cancelled,
+            outcome => outcome,
+        })
+    }
+
     async fn close(&self, order: &Order) -> Result<IntentEnd, Refusal> {
         let intent = match &order.intent {
             Some(intent) => intent.clone(),
@@ -50,7 +63,7 @@ impl Cashier {
             None => self.create_intent(order).await?.id,
         };
         let id = order.claim.order();
-        let money = match self.provider.cancel(&intent, &id).await? {
+        let money = match self.cancel(&intent, &id).await? {
             CancelOutcome::Cancelled => return Ok(IntentEnd::MayExpire(Box::new(order.clone()))),
             CancelOutcome::AlreadySucceeded(money) => money,
         };

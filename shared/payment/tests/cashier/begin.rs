@@ -132,3 +132,42 @@ async fn a_declined_intent_is_closed_before_the_next() {
     assert_eq!(repeated, Applied::AlreadyApplied);
     assert_eq!(world.read(&first).await.status, OrderStatus::Paying);
 }
+
+/// The operator gives more time to an order whose payment has begun: its intent
+/// ends as it was to, and the shopper gets another.
+#[tokio::test]
+async fn an_order_that_got_more_time_gets_another_intent() {
+    for captured in [false, true] {
+        let world = World::new().await;
+        let order = world.paying("a").await;
+        let ends = order.pay_until.unwrap();
+        assert!(
+            world
+                .ledger
+                .extend(&order, ends + MINUTE * 9)
+                .await
+                .unwrap()
+        );
+        let order = world.read(&order).await;
+        if captured {
+            world.confirm(&order, Verdict::Succeed(None)).await;
+        }
+        let later = world.cashier_in(ends - world.now() + MINUTE);
+        let begun = later.begin(order.clone()).await;
+        if captured {
+            assert!(matches!(begun, Err(Refusal::AlreadyPaid)), "{begun:?}");
+            continue;
+        }
+        let begun = begun.unwrap();
+        assert_ne!(Some(&begun.intent.id), order.intent.as_ref());
+        assert_eq!(begun.order.attempt, 2);
+        assert!(begun.order.pay_until > Some(ends));
+        // The first one can't be paid any more.
+        let secret = world.intent(&order).await.client_secret;
+        let id = order.intent.as_ref().unwrap();
+        let late = world
+            .sandbox
+            .confirm(id, &secret, Verdict::Succeed(None), world.now());
+        assert!(matches!(late.await, Err(ConfirmError::NotOpen)));
+    }
+}

@@ -75,3 +75,22 @@ async fn a_wrong_capture_is_found_and_goes_back() {
     assert_eq!(world.refunds().await[0].money, inr(1));
     assert_eq!(world.expire(&now, MINUTE * 16).await, 1);
 }
+
+/// A capture of nothing is none: the hold ends, or another attempt begins.
+#[tokio::test]
+async fn a_capture_of_nothing_keeps_no_unit() {
+    for pays_again in [false, true] {
+        let world = World::new().await;
+        let order = world.paying("a").await;
+        world.confirm(&order, Verdict::Succeed(Some(inr(0)))).await;
+        if pays_again {
+            let begun = world.cashier.begin(order.clone()).await.unwrap();
+            assert_eq!((begun.new, begun.order.attempt), (true, 2));
+            continue;
+        }
+        let end = world.cashier.close_intent(&order).await.unwrap();
+        assert!(matches!(end, IntentEnd::MayExpire(_)), "{end:?}");
+        assert_eq!(world.expire(&order, MINUTE * 16).await, 1);
+        assert_eq!(world.refunds().await, []);
+    }
+}
