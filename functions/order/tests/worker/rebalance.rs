@@ -110,8 +110,13 @@ async fn a_move_that_is_refused_keeps_no_gate_from_being_repaired() {
     begun.unwrap().unwrap();
     assert_eq!(world.gate.take(world.address(0), 8).await.unwrap(), 8);
     for seconds in (60..=180).step_by(10) {
-        worker.deliver(&[moves(world, 4)]).await;
         let later = world.later(SignedDuration::from_secs(seconds));
+        let later = runtime::Environment {
+            clock: later.clock,
+            ..worker.environment.clone()
+        };
+        let function = OrderFunction::start(&later).await.unwrap();
+        deliver(&function, world, &[moves(world, 4)]).await;
         let sweeper = SweeperFunction::start(&later).await.unwrap();
         assert!(sweeper.sweep(true).await.unwrap());
         assert_eq!(capacities(world).await, (20, 1));
