@@ -16,6 +16,10 @@ const POLL: SignedDuration = SignedDuration::from_millis(1_500);
 /// The most by which a round is widened when too few of the last one came.
 const BOOST_MAX: u32 = 64;
 
+/// While at least one in so many of the units that a round was offered and has
+/// not taken yet is taken within its time, the round gets that time again.
+const PACE: u64 = 8;
+
 /// What the gates hold, all buckets together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gates {
@@ -99,14 +103,18 @@ fn counted(sale: &Sale, entries: u64) -> Admission {
 /// Raises the threshold for units that nobody was offered yet.
 fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -> Admission {
     let settle = SignedDuration::from_secs(i64::from(sale.config.claim_spread_s)) + POLL;
-    let settled = admission.round_at.is_none_or(|at| now >= at + settle);
     let came = gates.taken.saturating_sub(admission.taken_at_round);
+    let awaited = admission.offered.saturating_sub(came);
+    // Who comes slowly, since the origin is slow, has not gone away. Were others
+    // asked in their place, all whom the gates refuse would make it slower.
+    let lately = gates.taken.saturating_sub(admission.taken_at_pace);
+    if lately > 0 && lately >= awaited / PACE {
+        admission.round_at = Some(now);
+        admission.taken_at_pace = gates.taken;
+    }
+    let settled = admission.round_at.is_none_or(|at| now >= at + settle);
     // What the newest round was offered and has not come for yet.
-    let open = if settled {
-        0
-    } else {
-        admission.offered.saturating_sub(came)
-    };
+    let open = if settled { 0 } else { awaited };
     let offer = gates.free.saturating_sub(open);
     if offer == 0 {
         return admission;
@@ -130,6 +138,7 @@ fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -
     admission.offered = open + offer;
     admission.taken_at_round = gates.taken;
     admission.round_at = Some(now);
+    admission.taken_at_pace = gates.taken;
     admission
 }
 
@@ -196,9 +205,28 @@ mod tests {
         let first = step(&sale, gates(10_000, 0, 0), at(&sale, 3_000));
         let waiting = step(&first, gates(4_000, 6_000, 6_000), at(&sale, 5_000));
         assert_eq!(waiting.admission.round, 1);
-        let second = step(&waiting, gates(4_000, 6_000, 6_000), at(&sale, 8_000));
+        let second = step(&waiting, gates(4_000, 6_000, 6_000), at(&sale, 10_000));
         assert_eq!(second.admission.round, 2);
         assert_eq!(second.admission.admitted, 11_000 + 8_800);
+    }
+
+    /// An origin that takes a minute for what should take seconds: nobody is
+    /// asked in the place of those who are on their way. Without a pace, the
+    /// round is widened.
+    #[test]
+    fn a_slow_origin_is_not_made_slower() {
+        let sale = sale("draw");
+        let admitted = |per_s: u64| {
+            let mut now = step(&sale, gates(10_000, 0, 0), at(&sale, 3_000));
+            for s in 1..=60 {
+                let taken = (s * per_s).min(10_000);
+                let seen = gates(10_000 - taken, taken, taken);
+                now = step(&now, seen, at(&sale, 3_000 + s as i64 * 1_000));
+            }
+            now.admission.admitted
+        };
+        assert_eq!(admitted(400), 11_000);
+        assert!(admitted(20) > 100_000);
     }
 
     #[test]

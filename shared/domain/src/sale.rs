@@ -411,8 +411,11 @@ pub struct Admission {
     pub offered: u64,
     /// Units ever taken when the newest round was opened.
     pub taken_at_round: u64,
-    /// When the newest round was opened.
+    /// When the newest round was opened, moved on for as long as its claims
+    /// come at a good pace.
     pub round_at: Option<Timestamp>,
+    /// Units ever taken at that time.
+    pub taken_at_pace: u64,
     /// By how much the next round is widened since too few came.
     pub boost: u32,
     /// Every unit was claimed once: what comes back goes to the waitlist.
