@@ -1,7 +1,7 @@
 // Calls of the API. An answer is data, whatever it says; only what never became
 // an answer is `status: 0`.
 
-const TIMEOUT_MS = 10_000;
+const TIMEOUT_MS = 20_000;
 
 export class Api {
   #fetch;

@@ -8,6 +8,8 @@ import { claimDelay, pollDelay, retryDelay } from './spread.js';
 
 const READ_MS = 1_000;
 const HELD_MS = 4_000;
+/** Who is told late that it is their turn loses time to pay. */
+const POLL_RETRY_MS_MAX = 10_000;
 
 export class Shopper {
   #world;
@@ -62,7 +64,7 @@ export class Shopper {
     this.#evaluate();
     const until_open_ms = this.status ? Date.parse(this.status.opens_at) - clock.now() : 0;
     const wait = this.#failed.status
-      ? retryDelay(this.#failed.status, answer.retry_after_s, random)
+      ? Math.min(retryDelay(this.#failed.status, answer.retry_after_s, random), POLL_RETRY_MS_MAX)
       : pollDelay({ phase: this.phase, until_open_ms, hidden: hidden() }, random);
     this.#later('poll', wait, () => this.poll());
   }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const PROGRAMS = [process.env.CHROMIUM, 'chromium', 'chromium-browser', 'google-chrome'].filter(Boolean);
-const WAIT_MS = 60_000;
+const WAIT_MS = Number(process.env.WAIT_S ?? 60) * 1_000;
 
 export async function launch() {
   const program = PROGRAMS.find((name) => spawnSync(name, ['--version']).status === 0);
