@@ -9,7 +9,7 @@ export const RETURNED_PERCENT = 10;
  */
 export function odds(ahead, units) {
   const share = RETURNED_PERCENT / 100;
-  const expected = Math.round(units * share);
+  const expected = Math.max(Math.round(units * share), 1);
   const deviation = Math.sqrt(units * share * (1 - share));
   const chance = deviation === 0 ? 0 : above((ahead + 0.5 - units * share) / deviation);
   return { expected, chance };

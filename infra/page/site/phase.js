@@ -36,9 +36,17 @@ export function phaseOf({ sale, status, mine = {} }, now) {
 }
 
 function inDraw(sale, status, mine, now) {
-  if (mine.ticket === undefined) return now < Date.parse(sale.draw_closes_at) ? 'open' : 'late';
+  if (mine.ticket === undefined) return now < windowEnd(sale, status) ? 'open' : 'late';
   if (status.draw.scale === 0) return 'drawing';
   return inLine(status, mine);
+}
+
+/**
+ * When the draw's window closes, in milliseconds. The sale object may be a copy
+ * from before its opening was moved; the status is not.
+ */
+export function windowEnd(sale, status) {
+  return Date.parse(status.opens_at) + Date.parse(sale.draw_closes_at) - Date.parse(sale.opens_at);
 }
 
 // A line begins where all units are held; before that whoever comes may claim.

@@ -58,6 +58,8 @@ export class Shopper {
       this.status = answer.body;
       clock.sample(Date.parse(answer.body.server_time), answer.begun, answer.received);
       this.#recovered('status');
+      // A pass is good for the sale's times as they were when it was asked for.
+      if (this.mine.pass && this.mine.pass_for !== this.status.opens_at && !this.busy) void this.#pass(true);
     } else {
       this.#fail('status', answer);
     }
@@ -180,7 +182,7 @@ export class Shopper {
     const body = { device: memory.mine.device, ...(attestation ? { attestation } : {}) };
     const answer = await api.pass(sale_id, body);
     if (answer.status === 200 || answer.status === 201) {
-      this.#keep({ pass: answer.body.pass, pass_id: answer.body.pass_id });
+      this.#keep({ pass: answer.body.pass, pass_id: answer.body.pass_id, pass_for: this.status?.opens_at });
       this.#recovered('pass');
       this.#changed();
       return null;

@@ -25,7 +25,7 @@ export const LANGUAGES = {
     confirming_kicker: 'Almost there', confirming_title: 'Confirming your unit', confirming_text: 'Your claim is stored. We are writing the order.',
     hold_kicker: 'Held for you until {until}', hold_title: 'Pay to make it yours', hold_text: 'After that the unit goes to the next in line. Nothing is charged before you pay.',
     paying_kicker: 'Held for you', paying_title: 'Your payment is on its way', paying_text: 'This takes a moment. You can close this page: the payment counts all the same.',
-    paid_kicker: 'Paid', paid_title: 'It’s yours', paid_text: 'Thank you. Your order is {order}.',
+    paid_kicker: 'Paid', paid_title: 'It’s yours', paid_text: 'Thank you. Your order:\n{order}',
     lapsed_kicker: 'Hold ended', lapsed_title: 'This unit went to the next in line', lapsed_text: 'It was not paid in time, or given back. Nothing was charged.',
     voided_kicker: 'Not confirmed', voided_title: 'We could not confirm your unit', voided_text: 'We are sorry. Nothing was charged.',
     sold_out_kicker: 'Sold out', sold_out_title: 'Every unit is paid', sold_out_text: 'All {units} have found an owner. Thank you for taking part.',
@@ -34,8 +34,8 @@ export const LANGUAGES = {
 
     days: 'days', hours: 'hours', minutes: 'min', seconds: 'sec',
     opens_in: 'Opens in {left}', pay_within: '{left} left to pay',
-    place: '{place} of {everyone}', line: 'Place {place} of {everyone}; places up to {admitted} may buy',
-    you: 'You', may_buy: 'may buy',
+    place: '{place} of {everyone}', line: 'Place {place} of {everyone}',
+    you: 'You', may_buy: '{count} may buy', held: '{count} units held',
 
     enter: 'Enter the draw', entering: 'Sending your tap …', join: 'Join the line', buy: 'Buy now', buying: 'One moment …',
     opens_at: 'Opens {opens}', pay: 'Pay {price}', starting: 'Starting the payment …', resume: 'Continue to pay',
@@ -81,7 +81,7 @@ export const LANGUAGES = {
     confirming_kicker: 'बस थोड़ा और', confirming_title: 'आपकी यूनिट की पुष्टि हो रही है', confirming_text: 'आपका दावा दर्ज है। हम ऑर्डर लिख रहे हैं।',
     hold_kicker: '{until} तक आपके लिए', hold_title: 'भुगतान करें और यह आपका', hold_text: 'उसके बाद यूनिट अगले व्यक्ति को मिलेगी। भुगतान से पहले कुछ नहीं कटता।',
     paying_kicker: 'आपके लिए रोकी गई', paying_title: 'आपका भुगतान हो रहा है', paying_text: 'इसमें थोड़ा समय लगता है। आप यह पेज बंद कर सकते हैं: भुगतान फिर भी गिना जाएगा।',
-    paid_kicker: 'भुगतान हुआ', paid_title: 'यह आपका है', paid_text: 'धन्यवाद। आपका ऑर्डर {order} है।',
+    paid_kicker: 'भुगतान हुआ', paid_title: 'यह आपका है', paid_text: 'धन्यवाद। आपका ऑर्डर:\n{order}',
     lapsed_kicker: 'समय समाप्त', lapsed_title: 'यह यूनिट अगले व्यक्ति को मिली', lapsed_text: 'समय पर भुगतान नहीं हुआ, या इसे लौटा दिया गया। कुछ नहीं कटा।',
     voided_kicker: 'पुष्टि नहीं हुई', voided_title: 'हम आपकी यूनिट की पुष्टि नहीं कर सके', voided_text: 'हमें खेद है। कुछ नहीं कटा।',
     sold_out_kicker: 'बिक गया', sold_out_title: 'हर यूनिट का भुगतान हो चुका है', sold_out_text: 'सभी {units} यूनिट बिक गईं। भाग लेने के लिए धन्यवाद।',
@@ -90,8 +90,8 @@ export const LANGUAGES = {
 
     days: 'दिन', hours: 'घंटे', minutes: 'मिनट', seconds: 'सेकंड',
     opens_in: '{left} में शुरू', pay_within: 'भुगतान के लिए {left} बाक़ी',
-    place: '{everyone} में {place}', line: '{everyone} में जगह {place}; {admitted} तक की जगहें ख़रीद सकती हैं',
-    you: 'आप', may_buy: 'ख़रीद सकते हैं',
+    place: '{everyone} में {place}', line: '{everyone} में जगह {place}',
+    you: 'आप', may_buy: '{count} ख़रीद सकते हैं', held: '{count} यूनिट रोकी गईं',
 
     enter: 'ड्रॉ में शामिल हों', entering: 'आपका टैप भेजा जा रहा है …', join: 'कतार में लगें', buy: 'अभी ख़रीदें', buying: 'एक क्षण …',
     opens_at: '{opens} पर शुरू', pay: '{price} चुकाएँ', starting: 'भुगतान शुरू हो रहा है …', resume: 'भुगतान जारी रखें',

@@ -114,9 +114,9 @@ export class View {
     if (visual !== 'line') return;
     $('may').style.width = `${gaps.may * 100}%`;
     $('at').style.left = `${(gaps.at ?? 1) * 100}%`;
-    put($('mayName'), `${gaps.admitted} ${say(this.#language, 'may_buy')}`);
+    put($('mayName'), gaps.served);
     put($('youName'), `${say(this.#language, 'you')}: ${gaps.place}`);
-    label($('line'), say(this.#language, 'line', gaps));
+    label($('line'), `${say(this.#language, 'line', gaps)}; ${gaps.served}`);
   }
 
   #buttons({ button, second }) {

@@ -1,7 +1,7 @@
 // What the page says where the shopper is: texts and numbers, no elements.
 
 import { odds, likelihood } from './odds.js';
-import { placeOf } from './phase.js';
+import { placeOf, windowEnd } from './phase.js';
 import { say } from './strings.js';
 
 const STEPS = {
@@ -73,29 +73,33 @@ function visualOf(phase) {
 function gapsOf({ sale, status, mine }, now, language) {
   const number = (value) => new Intl.NumberFormat(tagOf(language)).format(value);
   const place = placeOf(mine.ticket, status.draw);
-  const ahead = place === null ? 0 : Math.max(place - status.draw.admitted, 1);
+  // As the server counts it: it depends on the ticket alone, so it never gets worse.
+  const ahead = place === null ? 0 : Math.max(place - (sale.mode === 'draw' ? status.units : 0), 1);
+  const everyone = Math.max(status.draw.entries, place ?? 0);
+  const served = status.waitlist_open ? status.units : status.draw.admitted;
   const { expected, chance } = odds(ahead - 1, status.units);
   const opens = Date.parse(status.opens_at);
   const until = mine.claim?.pay_by ? Date.parse(mine.claim.pay_by) : opens;
-  const left = mine.claim ? until - now : now < opens ? opens - now : Date.parse(sale.draw_closes_at) - now;
+  const left = mine.claim ? until - now : now < opens ? opens - now : windowEnd(sale, status) - now;
   return {
     units: number(status.units),
     limit: number(sale.limit_per_customer),
     price: money(sale.price, language),
     opens: timeOf(opens, now, language),
     until: timeOf(until, now, language),
-    window: spanOf(Date.parse(sale.draw_closes_at) - opens, language),
+    window: spanOf(windowEnd(sale, status) - opens, language),
     left: clockOf(left),
     left_ms: left,
     place: place === null ? '' : number(place),
-    everyone: number(Math.max(status.draw.entries, place ?? 0)),
+    everyone: number(everyone),
     admitted: number(status.draw.admitted),
     ahead: number(ahead),
     expected: number(expected),
     likelihood: say(language, likelihood(chance)),
     order: mine.claim?.order?.order_id ?? '',
-    at: place === null ? null : share(place, Math.max(status.draw.entries, place)),
-    may: share(status.draw.admitted, Math.max(status.draw.entries, place ?? 0, status.draw.admitted)),
+    at: place === null ? null : share(place, everyone),
+    may: share(served, everyone),
+    served: say(language, status.waitlist_open ? 'held' : 'may_buy', { count: number(served) }),
   };
 }
 

@@ -13,7 +13,7 @@ const vectors = JSON.parse(readFileSync(new URL('../../edge/vectors.json', impor
 const OPENS = Date.parse('2027-11-11T12:00:00+05:30');
 const SALE = {
   sale_id: 'fs1111', name: 'Phone', mode: 'draw', units: 10_000, limit_per_customer: 1, claim_spread_s: 3,
-  price: { amount: 999_900, currency: 'INR', display: 'INR 9999.00' }, draw_closes_at: '2027-11-11T12:00:02.000+05:30', commitment: 'c0ffee',
+  price: { amount: 999_900, currency: 'INR', display: 'INR 9999.00' }, opens_at: '2027-11-11T12:00:00.000+05:30', draw_closes_at: '2027-11-11T12:00:02.000+05:30', commitment: 'c0ffee',
 };
 const status = (changes = {}, draw = {}) => ({
   state: 'LIVE', stock: 'AVAILABLE', opens_at: '2027-11-11T12:00:00.000+05:30', closes_at: '2027-11-11T13:00:00.000+05:30',
@@ -94,6 +94,12 @@ test('where a shopper is follows from the status and what they have', () => {
   assert.equal(at(0, { ticket: 1.1 }, status({ waitlist_open: true }, { threshold: 1.2 }), race), 'admitted');
 });
 
+test('a sale that was moved is open when the status says so', () => {
+  const moved = status({ state: 'DRAWING', opens_at: '2027-11-11T13:00:00.000+05:30', closes_at: '2027-11-11T14:00:00.000+05:30' });
+  const at = (now_ms) => phaseOf({ sale: SALE, status: moved, mine: {} }, OPENS + now_ms);
+  assert.deepEqual([at(3_599_999), at(3_600_000), at(3_601_999), at(3_602_000)], ['early', 'open', 'open', 'late']);
+});
+
 test('a claim comes before everything, also after the end', () => {
   for (const [state, phase] of [['CLAIMED', 'confirming'], ['CONFIRMING', 'confirming'], ['ORDERED', 'hold'], ['PAID', 'paid'],
     ['EXPIRED', 'lapsed'], ['CANCELLED', 'lapsed'], ['VOIDED', 'voided']]) {
@@ -147,7 +153,7 @@ test('the status is looked at more often as the opening comes near', () => {
 });
 
 test('the odds are those of a draw of those who do not pay', () => {
-  assert.deepEqual(odds(0, 10_000).expected, 1_000);
+  assert.deepEqual([odds(0, 10_000).expected, odds(0, 2).expected], [1_000, 1]);
   assert.ok(odds(0, 10_000).chance > 0.999);
   assert.ok(Math.abs(odds(999, 10_000).chance - 0.5) < 0.02);
   assert.ok(odds(1_200, 10_000).chance < 0.001);
@@ -204,6 +210,14 @@ test('no phase leaves a gap or a text open, in any language', () => {
     }
   }
   assert.ok(wordsOf({ phase: 'loading', mine: {} }, NaN, 'en').title);
+});
+
+test('the number on the waitlist is the server\'s, also for who was admitted and found nothing', () => {
+  const at = (ticket, round) => wordsOf({ phase: 'waitlist', sale: SALE, mine: { ticket, refused_round: round },
+    status: status({ waitlist_open: true, stock: 'ALL_CLAIMED' }) }, OPENS + 5_000, 'en');
+  assert.equal(at(0.104_999, 1).title, 'Number 500 on the waitlist');
+  assert.equal(at(0.5).title, 'Number 40,001 on the waitlist');
+  assert.equal(at(0.5).gaps.served, '10,000 units held');
 });
 
 test('money has the decimals of its currency, and times are counted to the end', () => {

@@ -16,7 +16,7 @@ class World {
   #timers = [];
   #storage = new Map();
   calls = [];
-  sale = { sale_id: 's', name: 'Phone', mode: 'draw', units: 2, claim_spread_s: 3, draw_closes_at: iso(OPENS + 2_000), limit_per_customer: 1,
+  sale = { sale_id: 's', name: 'Phone', mode: 'draw', units: 2, claim_spread_s: 3, opens_at: iso(OPENS), draw_closes_at: iso(OPENS + 2_000), limit_per_customer: 1,
     price: { amount: 100, currency: 'INR', display: 'INR 1.00' } };
   status = { state: 'SCHEDULED', stock: 'AVAILABLE', opens_at: iso(OPENS), closes_at: iso(OPENS + 3_600_000), paused: false,
     waitlist_open: false, units: 2, free: 2, draw: { entries: 0, scale: 0, threshold: 0, round: 0, admitted: 0 } };
@@ -220,9 +220,20 @@ test('a pass and an entry that are not good any more are got anew', async () => 
   assert.equal(world.calls.filter(({ name }) => name === 'claims').at(-1).headers['sale-entry'], 'e3');
 });
 
+test('for a sale that was moved the pass is got anew, once', async () => {
+  const world = new World();
+  const shopper = world.tab();
+  await shopper.start();
+  await world.settle();
+  world.status = { ...world.status, opens_at: iso(OPENS + 60_000) };
+  await world.pass(30_000);
+  assert.equal(world.count('passes'), 2);
+  assert.equal(shopper.phase, 'early');
+});
+
 test('in a race the tap is the claim, and who is late gets a place in line', async () => {
   const world = new World();
-  world.sale = { ...world.sale, mode: 'race', draw_closes_at: iso(OPENS) };
+  world.sale = { ...world.sale, mode: 'race', opens_at: iso(OPENS), draw_closes_at: iso(OPENS) };
   world.status.draw.scale = 2;
   const shopper = await world.opened();
   assert.equal(shopper.phase, 'open');

@@ -179,6 +179,8 @@ class Tab {
   }
 
   async screenshot(full = true) {
+    // A tab behind another paints nothing.
+    await this.send('Page.bringToFront');
     const { data } = await this.send('Page.captureScreenshot', { format: 'png', captureBeyondViewport: full });
     return Buffer.from(data, 'base64');
   }

@@ -16,7 +16,7 @@ import { EDGE_KEY, PAGE_ORIGIN, startSystem } from './system.mjs';
 const option = (name, otherwise) => process.argv.find((one) => one.startsWith(`--${name}=`))?.split('=')[1] ?? otherwise;
 const PROGRAM = option('program', 'target/debug/local');
 const SCREENS = option('screens', null);
-const OPENS_IN_S = Number(option('opens-in', '14'));
+const OPENS_IN_S = Number(option('opens-in', '8'));
 const WINDOW_MS = Number(option('window', '5000'));
 const WEIGHT_MAX = 60 * 1_024;
 const SKEW_MS = 3 * 60_000;
@@ -63,10 +63,11 @@ try {
   say('the system, its front and Chromium are up');
   const merchant = await system.token({ sub: 'merchant', scope: 'sales.admin' });
   const id = `phone-${Date.now()}`;
-  const opens_ms = Math.ceil(Date.now() / 1_000 + OPENS_IN_S) * 1_000;
+  const soon = (in_s) => Math.ceil(Date.now() / 1_000 + in_s) * 1_000;
+  let opens_ms = soon(3_600);
   const created = await system.call(merchant, 'POST', '/v1/admin/sales', { body: {
     sale_id: id, sku: 'PHONE-1', name: 'Nova 12 Phone', units: 2, price: { amount: 999_900, currency: 'INR' },
-    opens_at: new Date(opens_ms).toISOString(), mode: 'draw', draw_window_ms: WINDOW_MS, pay_window_s: 240, claim_spread_s: 2,
+    opens_at: new Date(opens_ms).toISOString(), mode: 'draw', draw_window_ms: WINDOW_MS, pay_window_s: Number(option('pay-window', '240')), claim_spread_s: 2,
   } });
   const secret = await system.secret(id);
   const admin = () => system.call(merchant, 'GET', `/v1/admin/sales/${id}`);
@@ -101,9 +102,19 @@ try {
   assert.equal(await a.run(`document.getElementById('main').getAttribute('aria-disabled')`), 'true');
   await a.click('main');
   const weight = a.weight;
-  await Promise.all([picture(a, '1-early'), picture(b, '1-early-wide-dark')]);
+  await picture(a, '1-early');
+  await picture(b, '1-early-wide-dark');
   const beyond = [...a.requests, ...b.requests, ...c.requests].filter((url) => !url.startsWith(front.url));
   assert.deepEqual(beyond, [], 'nothing is asked of a third party');
+
+  // The merchant moves the sale to now: the pages learn of it from the status.
+  opens_ms = soon(OPENS_IN_S);
+  await system.call(merchant, 'PATCH', `/v1/admin/sales/${id}`, { body: {
+    opens_at: new Date(opens_ms).toISOString(), closes_at: new Date(opens_ms + 3_600_000).toISOString() } });
+  await Promise.all([a, b, c].map((tab) => tab.run(`dispatchEvent(new Event('online'))`)));
+  await Promise.all(crowd.map(async (one) => {
+    one.pass = (await system.call(one.token, 'POST', `/v1/sales/${id}/passes`, { body: { device: 'd' } })).pass;
+  }));
 
   // The button is live by the server's clock; one of them is tapped by keyboard.
   const live = (tab) => tab.wait(() => tab.run(`document.getElementById('main').getAttribute('aria-disabled') === 'false'`), 'a live button');
@@ -184,11 +195,13 @@ try {
 /** Every answer of the edge beside the origin's, on a sale of its own. */
 async function compareWithOrigin(system, front, { merchant }) {
   const id = `edge-${Date.now()}`;
-  const window_ms = 4_000;
-  const opens_ms = Math.ceil(Date.now() / 1_000 + 6) * 1_000;
+  const window_ms = WINDOW_MS;
+  const opens_ms = Math.ceil(Date.now() / 1_000 + OPENS_IN_S / 2) * 1_000;
   await system.call(merchant, 'POST', '/v1/admin/sales', { body: {
     sale_id: id, sku: 'E', name: 'Edge', units: 3, price: { amount: 100, currency: 'INR' },
     opens_at: `${new Date(opens_ms).toISOString().slice(0, 19)}+00:00`, mode: 'draw', draw_window_ms: window_ms,
+    // No second round while this looks at the first.
+    claim_spread_s: 60,
   } });
   const secret = await system.secret(id);
   const publish = async () => front.publish(await system.call(merchant, 'GET', `/v1/admin/sales/${id}`),
