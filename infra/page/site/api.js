@@ -47,7 +47,9 @@ export class Api {
         method, headers: sent, body: body && JSON.stringify(body), signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       const received = this.#tick();
-      const read = await response.json().catch(() => ({}));
+      const read = await response.json().catch(() => null);
+      // Half of an answer is none: it may have been cut off behind its status.
+      if (!read && response.status < 300) return { status: 0, body: {}, error: 'unreachable' };
       return {
         status: response.status, body: read ?? {}, error: read?.error, begun, received,
         retry_after_s: Number(response.headers.get('retry-after')) || undefined,

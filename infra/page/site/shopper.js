@@ -152,7 +152,9 @@ export class Shopper {
       const wait = phase === 'hold' ? HELD_MS : READ_MS;
       if (!this.#timers.has('read')) this.#later('read', wait, () => this.#readClaim());
     }
-    if (phase === 'ended' && !this.sale?.draw?.secret && !this.#timers.has('sale')) {
+    // The secret is published after the sale, for buyers too.
+    const isOver = this.status?.state === 'ENDED' && this.sale?.mode === 'draw';
+    if (isOver && !this.sale.draw?.secret && !this.#timers.has('sale')) {
       this.#later('sale', 60_000, () => this.#loadSale());
     }
     this.#changed();

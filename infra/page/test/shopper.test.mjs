@@ -48,7 +48,7 @@ class World {
           : this.answers[name](this.count(name));
       if (!answer) throw new TypeError('no way');
       const [status, body, retry] = answer;
-      return { status, json: async () => body, headers: new Headers(retry ? { 'retry-after': retry } : {}) };
+      return { status, json: async () => { if (body === null) throw new SyntaxError('cut off'); return body; }, headers: new Headers(retry ? { 'retry-after': retry } : {}) };
     };
     return new Shopper({
       sale_id: 's', clock, api: new Api({ session: async () => 'token', tick: () => clock.tick(), fetch }),
@@ -195,6 +195,18 @@ test('who finds nothing waits for the next round, in which the page claims again
   assert.equal(shopper.phase, 'hold');
 });
 
+test('an answer that was cut off behind its status is none', async () => {
+  const world = new World();
+  const shopper = await world.opened();
+  await shopper.tap();
+  world.admit();
+  world.answers.claims = (times) => (times === 1 ? [201, null] : [200, world.claim('CLAIMED')]);
+  world.answers.read = (times) => (times < 3 ? [200, null] : [200, world.claim('ORDERED')]);
+  await world.pass(15_000);
+  assert.equal(shopper.mine.claim.claim_id, 'c1');
+  assert.equal(shopper.phase, 'hold');
+});
+
 test('a refusal for good is not repeated', async () => {
   const world = new World();
   const shopper = await world.opened();
@@ -218,6 +230,20 @@ test('a pass and an entry that are not good any more are got anew', async () => 
   world.admit();
   await world.pass(6_000);
   assert.equal(world.calls.filter(({ name }) => name === 'claims').at(-1).headers['sale-entry'], 'e3');
+});
+
+test('a buyer too gets the secret once it is published', async () => {
+  const world = new World();
+  const shopper = await world.opened();
+  await shopper.tap();
+  world.answers.read = () => [200, world.claim('PAID')];
+  world.admit();
+  await world.pass(9_000);
+  assert.equal(shopper.phase, 'paid');
+  world.status = { ...world.status, state: 'ENDED' };
+  world.sale = { ...world.sale, draw: { commitment: 'c', secret: 'ab' } };
+  await world.pass(120_000);
+  assert.equal(shopper.sale.draw.secret, 'ab');
 });
 
 test('for a sale that was moved the pass is got anew, once', async () => {
