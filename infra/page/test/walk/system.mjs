@@ -30,11 +30,16 @@ class System {
     return (await response.json()).access_token;
   }
 
-  async call(token, method, path, { body, headers = {} } = {}) {
+  /** Repeats a 503, as every client does: the machine may be busy. */
+  async call(token, method, path, { body, headers = {} } = {}, attempt = 1) {
     const response = await fetch(this.url + path, {
       method, headers: { authorization: `Bearer ${token}`, ...headers }, body: body && JSON.stringify(body),
     });
     const answer = await response.json();
+    if (response.status === 503 && attempt < 30) {
+      await new Promise((done) => setTimeout(done, 1_000));
+      return this.call(token, method, path, { body, headers }, attempt + 1);
+    }
     if (response.status >= 400) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(answer)}`);
     return answer;
   }

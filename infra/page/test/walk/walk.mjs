@@ -186,7 +186,7 @@ try {
   await publisher;
   await compareWithOrigin(system, front, { merchant, crowd });
   say(`edge and origin: ${JSON.stringify(front.answered)}, ${front.differences.length} differences`);
-  assert.deepEqual(front.differences, [], front.differences.join('\n'));
+  assert.equal(front.differences.length, 0, front.differences.slice(0, 3).join('\n'));
 } finally {
   publishing = false;
   await browser.close();
@@ -242,7 +242,9 @@ async function compareWithOrigin(system, front, { merchant }) {
   await ask('claims', { headers: { ...mine, 'sale-entry': 'x' } });
   await ask('claims', { headers: { ...mine, 'sale-entry': tokens.get(crowd[0]) } });
   await ask('claims', { headers: { ...mine, 'sale-entry': tokens.get(last) } });
-  await sleep(opens_ms + window_ms + 3_500 - Date.now());
+  await sleep(opens_ms + window_ms - Date.now());
+  const isCounted = async () => (await system.call(merchant, 'GET', `/v1/admin/sales/${id}`)).draw.round > 0;
+  while (!await isCounted()) await sleep(300);
   const turn = async (name, body) => {
     await system.call(merchant, 'POST', `/v1/admin/sales/${id}/${name}`, { body });
     await publish();
