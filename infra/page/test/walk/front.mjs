@@ -93,12 +93,17 @@ export class Front {
     return { status: answer.status, headers: shown, body: await answer.text() };
   }
 
-  /** Notes whether the two are the same, byte for byte. */
+  /**
+   * Notes whether the two are the same, byte for byte. False if the origin could
+   * not answer: the machine may be busy.
+   */
   compare({ method, path }, edge, origin) {
+    if (origin.status === 503 && origin.body.includes('"error":"unavailable"')) return false;
     const what = edge.status < 300 ? 'ticket' : JSON.parse(edge.body).error;
     this.answered[what] = (this.answered[what] ?? 0) + 1;
     const told = (answer) => JSON.stringify([answer.status, Object.entries(answer.headers).sort(), whatIsSaid(answer)]);
     if (told(edge) !== told(origin)) this.differences.push(`${method} ${path}\n  edge   ${told(edge)}\n  origin ${told(origin)}`);
+    return true;
   }
 
   async #file(pathname, response) {

@@ -218,8 +218,9 @@ async function compareWithOrigin(system, front, { merchant }) {
     const call = { method: 'POST', path: `/v1/sales/${id}/${action}`, headers: { authorization: `Bearer ${shopper.token}`, origin, ...headers } };
     const [edge, answer] = [await front.atEdge(call), await front.atOrigin(call)];
     assert.ok(edge, `the edge forwards ${action} ${JSON.stringify(headers)}; the origin: ${answer.status} ${answer.body}`);
-    front.compare(call, edge, answer);
-    return answer;
+    if (front.compare(call, edge, answer)) return answer;
+    await sleep(1_000);
+    return ask(action, { headers, shopper, origin });
   };
   const key = { 'idempotency-key': 'first-try' };
   const odd = (pass) => [{}, { 'sale-pass': 'x' }, { 'sale-pass': `${pass.slice(0, -3)}` .replace(/^[^.]+\./, 'e30.') .replace(/\.[^.]+\./, '.e30.') },
