@@ -2,13 +2,14 @@
 # tests. Both install what they need: Debian's redis-server, and from PyPI into
 # .venv cfn-lint and checkov for the templates and schemathesis for the API
 # description.
+# `make page` tests the edge function and walks through a sale on the sale page.
 # `make deploy-local` deploys the template to an emulator of AWS and sells there.
 
 SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit api bench-start deploy-local setup setup-python setup-sam
+.PHONY: demo up test lint validate unit api web page screens bench-start deploy-local setup setup-python setup-sam setup-node
 
 TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
@@ -21,7 +22,7 @@ up: setup
 	cargo build -q --workspace --bin local
 	target/debug/local up --port $(PORT)
 
-test: lint unit api
+test: lint web unit api
 
 lint: setup-python
 	.venv/bin/cfn-lint $(TEMPLATES)
@@ -46,6 +47,22 @@ api: setup setup-python
 	cargo test -q --workspace --no-run
 	.venv/bin/python tests/openapi/check.py target/debug/local
 
+# The logic of the edge function and the page: seconds, no browser.
+web: setup-node
+	cd infra && node --test edge/test/*.test.mjs page/test/*.test.mjs
+
+# The edge beside the origin, and a whole sale in Chromium; the state of each
+# step is looked at by axe-core.
+page: setup web
+	@.ci/setup-node browser
+	node infra/edge/bench.mjs
+	cargo build -q --workspace --bin local
+	node infra/page/test/walk/walk.mjs $(WALK)
+
+# The pictures in docs/screens.
+screens:
+	$(MAKE) page WALK=--screens=docs/screens
+
 # Sizes and starts of all functions, as multiples of hello-function's:
 # `make bench-start BENCH="--profile dev --functions claim-function"`.
 bench-start: setup-python
@@ -63,3 +80,6 @@ setup-python:
 
 setup-sam:
 	@.ci/setup-sam
+
+setup-node:
+	@.ci/setup-node

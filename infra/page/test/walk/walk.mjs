@@ -1,0 +1,268 @@
+// A whole sale in Chromium against the local system, with the edge function in
+// front: `node infra/page/test/walk/walk.mjs [--program=…] [--screens=<folder>]`.
+//
+// Two phones whose dates are three minutes off enter, are admitted, claim and
+// pay; a third shopper goes to the waitlist and hears "sold out". Each state is
+// looked at by axe-core. Exits with 1 if anything is not as it should be.
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { launch } from './browser.mjs';
+import { Front } from './front.mjs';
+import { EDGE_KEY, PAGE_ORIGIN, startSystem } from './system.mjs';
+
+const option = (name, otherwise) => process.argv.find((one) => one.startsWith(`--${name}=`))?.split('=')[1] ?? otherwise;
+const PROGRAM = option('program', 'target/debug/local');
+const SCREENS = option('screens', null);
+const OPENS_IN_S = Number(option('opens-in', '8'));
+const WINDOW_MS = Number(option('window', '5000'));
+const WEIGHT_MAX = 60 * 1_024;
+const SKEW_MS = 3 * 60_000;
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const CROWD = 20;
+
+const begun = Date.now();
+const say = (text) => console.log(`${((Date.now() - begun) / 1_000).toFixed(1).padStart(5)} s  ${text}`);
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function accessible(tab, what) {
+  await tab.run(`globalThis.axe || (0, eval)(${JSON.stringify(AXE)}), 0`);
+  const violations = await tab.run(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ': ' + nodes.map((node) => node.html + ' ' + node.any.map((one) => one.message).join('; ')).join(' | ')))`);
+  assert.deepEqual(violations, [], `axe-core: ${what}`);
+}
+
+let pictures = 0;
+async function picture(tab, name) {
+  await accessible(tab, name);
+  pictures += 1;
+  if (!SCREENS) return;
+  mkdirSync(SCREENS, { recursive: true });
+  writeFileSync(join(SCREENS, `${name}.png`), await tab.screenshot());
+}
+
+/** Shoppers with passes, by their tickets: who will win is known here alone. */
+async function crowdOf(system, sale, secret) {
+  const shoppers = await Promise.all(Array.from({ length: CROWD }, async (_, n) => {
+    const sub = `shopper-${n}`;
+    const token = await system.token({ sub });
+    const { pass, pass_id } = await system.call(token, 'POST', `/v1/sales/${sale}/passes`, { body: { device: `d-${n}` } });
+    const digest = createHmac('sha256', Buffer.from(secret, 'hex')).update(pass_id).digest();
+    return { sub, token, pass, pass_id, ticket: Number(digest.readBigUInt64BE(0) >> 11n) / 2 ** 53 };
+  }));
+  return shoppers.sort((a, b) => a.ticket - b.ticket);
+}
+
+const system = await startSystem(PROGRAM);
+const front = await new Front(system.url).listen();
+const browser = await launch();
+let publishing = true;
+try {
+  say('the system, its front and Chromium are up');
+  const merchant = await system.token({ sub: 'merchant', scope: 'sales.admin' });
+  const id = `phone-${Date.now()}`;
+  const soon = (in_s) => Math.ceil(Date.now() / 1_000 + in_s) * 1_000;
+  let opens_ms = soon(3_600);
+  const created = await system.call(merchant, 'POST', '/v1/admin/sales', { body: {
+    sale_id: id, sku: 'PHONE-1', name: 'Nova 12 Phone', units: 2, price: { amount: 999_900, currency: 'INR' },
+    opens_at: new Date(opens_ms).toISOString(), mode: 'draw', draw_window_ms: WINDOW_MS, pay_window_s: Number(option('pay-window', '240')), claim_spread_s: 2,
+  } });
+  const secret = await system.secret(id);
+  const admin = () => system.call(merchant, 'GET', `/v1/admin/sales/${id}`);
+  const publish = async (sample = 1) => front.publish(await admin(), { keys: [EDGE_KEY], secret, sample, origin: PAGE_ORIGIN });
+  await publish();
+  const publisher = (async () => { while (publishing) { await sleep(400); await publish().catch(() => {}); } })();
+  const crowd = await crowdOf(system, id, secret);
+  const [first, second, , ...others] = crowd;
+  const loser = others.at(5);
+  const page = (shopper) => `${front.url}/?sale=${id}&shopper=${shopper.sub}`;
+
+  // Devices whose dates are three minutes fast and slow, over slow networks.
+  const fast = await browser.device({ reduced: true, skew_ms: SKEW_MS, latency_ms: 300 });
+  const slow = await browser.device({ reduced: true, width: 1180, height: 900, skew_ms: -SKEW_MS, latency_ms: 300, dark: true });
+  const third = await browser.device({ width: 390, height: 844, reduced: true });
+  const [a, b, c] = await Promise.all([fast.tab(page(first)), slow.tab(page(second)), third.tab(page(loser))]);
+  await Promise.all([a, b, c].map((tab) => tab.until('early')));
+  await Promise.all([a, b, c].map((tab) => tab.wait(async () => (await tab.text('hint')) === 'Your pass is ready.', 'a pass')));
+  say('three pages wait for the opening');
+
+  // F03: the countdown is the server's, whatever the device believes.
+  const offBy = async (tab) => {
+    const shown = await tab.run(`['days', 'hours', 'minutes', 'seconds'].map((one) => Number(document.getElementById(one).textContent))`);
+    const left_s = ((shown[0] * 24 + shown[1]) * 60 + shown[2]) * 60 + shown[3];
+    return left_s - (opens_ms - Date.now()) / 1_000;
+  };
+  for (const tab of [a, b, c]) {
+    const off_s = await offBy(tab);
+    assert.ok(off_s > -1 && off_s < 1.5, `the countdown is off by ${off_s} s`);
+  }
+  say('countdowns are right with dates 3 minutes fast and slow');
+  assert.equal(await a.run(`document.getElementById('main').getAttribute('aria-disabled')`), 'true');
+  await a.click('main');
+  const weight = a.weight;
+  await picture(a, '1-early');
+  await picture(b, '1-early-wide-dark');
+  const beyond = [...a.requests, ...b.requests, ...c.requests].filter((url) => !url.startsWith(front.url));
+  assert.deepEqual(beyond, [], 'nothing is asked of a third party');
+
+  // The merchant moves the sale to now: the pages learn of it from the status.
+  opens_ms = soon(OPENS_IN_S);
+  await system.call(merchant, 'PATCH', `/v1/admin/sales/${id}`, { body: {
+    opens_at: new Date(opens_ms).toISOString(), closes_at: new Date(opens_ms + 3_600_000).toISOString() } });
+  await Promise.all([a, b, c].map((tab) => tab.run(`dispatchEvent(new Event('online'))`)));
+  await Promise.all(crowd.map(async (one) => {
+    one.pass = (await system.call(one.token, 'POST', `/v1/sales/${id}/passes`, { body: { device: 'd' } })).pass;
+  }));
+
+  // The button is live by the server's clock; one of them is tapped by keyboard.
+  const live = (tab) => tab.wait(() => tab.run(`document.getElementById('main').getAttribute('aria-disabled') === 'false'`), 'a live button');
+  await Promise.all([a, b, c].map(live));
+  const late_ms = Date.now() - opens_ms;
+  assert.ok(late_ms > -1_000, `live ${-late_ms} ms before the opening`);
+  say(`buttons are live ${late_ms} ms after the opening`);
+  await b.run(`document.getElementById('language').focus()`);
+  await b.key('Tab');
+  await b.key('Enter');
+  await a.click('main');
+  await Promise.all(crowd.filter((one) => ![first, second, loser].includes(one)).map((one) =>
+    system.call(one.token, 'POST', `/v1/sales/${id}/entries`, { headers: { 'sale-pass': one.pass } })));
+  await picture(c, '2-open');
+  await c.click('main');
+  await Promise.all([a, b, c].map((tab) => tab.wait(async () => ['drawing', 'admitted', 'waiting', 'waitlist', 'confirming', 'hold'].includes(await tab.phase()), 'an entry')));
+  say('all three have entered');
+  if (await c.phase() === 'drawing') await picture(c, '3-drawing');
+
+  // A reload and a second tab.
+  await a.reload();
+  const again = await fast.tab(page(first));
+  await Promise.all([a, b, again].map((tab) => tab.until('hold')));
+  assert.equal(await a.text('commitment'), created.commitment);
+  assert.equal(await a.text('ticket'), String(first.ticket));
+  say('two hold a unit, one of them in two tabs, after a reload');
+  await c.until('waitlist');
+  assert.match(await c.text('title'), /^Number \d+ on the waitlist$/);
+  await Promise.all([picture(a, '4-hold'), picture(b, '4-hold-wide-dark'), picture(c, '5-waitlist')]);
+  await c.click('main');
+  await c.wait(async () => (await c.text('hint')) === 'We will tell you.', 'a subscription');
+  await c.click('language');
+  await picture(c, '5-waitlist-hi');
+  await c.click('language');
+
+  // Paid: one in a tab of which another is open.
+  await a.click('main');
+  await b.click('main');
+  await Promise.all([a, b, again].map((tab) => tab.until('paid')));
+  say('both have paid, and the other tab knows');
+  await Promise.all([picture(a, '6-paid'), picture(b, '6-paid-wide-dark')]);
+  await c.until('sold_out');
+  await picture(c, '7-sold-out');
+  const report = await system.call(merchant, 'GET', `/v1/admin/sales/${id}/report`);
+  assert.deepEqual([report.units, report.free, report.held, report.paying, report.paid], [2, 0, 0, 0, 2]);
+
+  // After the sale anyone can recompute their ticket.
+  await system.call(merchant, 'POST', `/v1/admin/sales/${id}/end`);
+  await c.until('ended');
+  front.reveal = { draw: { commitment: created.commitment, secret } };
+  // Else the browser's copy of the sale is good for a minute.
+  await Promise.all([a, c].map((tab) => tab.send('Network.clearBrowserCache')));
+  await Promise.all([a.reload(), c.reload()]);
+  for (const tab of [a, c]) {
+    await tab.wait(async () => (await tab.text('check')) === 'The secret fits the fingerprint, and your ticket is the one it gives.', 'the check of the draw');
+  }
+  await c.run(`document.querySelector('.fair').open = true`);
+  await picture(c, '8-ended-checked');
+  say('the page has recomputed the ticket from the published secret');
+
+  const shifts = Math.max(...await Promise.all([a, b, c].map((tab) => tab.run('shifts'))));
+  assert.ok(shifts < 0.02, `the layout has shifted by ${shifts}`);
+  const errors = [a, b, c, again].flatMap((tab) => tab.errors);
+  assert.deepEqual(errors, [], 'errors in the console');
+  assert.ok(weight <= WEIGHT_MAX, `${weight} bytes`);
+  say(`page and first calls: ${(weight / 1_024).toFixed(1)} KB transferred of ${WEIGHT_MAX / 1_024}; layout shift ${shifts.toFixed(4)}; axe-core: no violations in ${pictures} states`);
+
+  publishing = false;
+  await publisher;
+  await compareWithOrigin(system, front, { merchant, crowd });
+  say(`edge and origin: ${JSON.stringify(front.answered)}, ${front.differences.length} differences`);
+  assert.equal(front.differences.length, 0, front.differences.slice(0, 3).join('\n'));
+} finally {
+  publishing = false;
+  await browser.close();
+  front.close();
+  await system.stop();
+}
+
+/** Every answer of the edge beside the origin's, on a sale of its own. */
+async function compareWithOrigin(system, front, { merchant }) {
+  const id = `edge-${Date.now()}`;
+  const window_ms = WINDOW_MS;
+  const opens_ms = Math.ceil(Date.now() / 1_000 + OPENS_IN_S / 2) * 1_000;
+  await system.call(merchant, 'POST', '/v1/admin/sales', { body: {
+    sale_id: id, sku: 'E', name: 'Edge', units: 3, price: { amount: 100, currency: 'INR' },
+    opens_at: `${new Date(opens_ms).toISOString().slice(0, 19)}+00:00`, mode: 'draw', draw_window_ms: window_ms,
+    // No second round while this looks at the first.
+    claim_spread_s: 60,
+  } });
+  const secret = await system.secret(id);
+  const publish = async () => front.publish(await system.call(merchant, 'GET', `/v1/admin/sales/${id}`),
+    { keys: [EDGE_KEY], secret, sample: 2 ** 32, origin: PAGE_ORIGIN });
+  await publish();
+  const crowd = await crowdOf(system, id, secret);
+  const foreign = await crowdOf(system, (await system.call(merchant, 'POST', '/v1/admin/sales', { body: {
+    sale_id: `${id}-b`, sku: 'E', name: 'Other', units: 3, price: { amount: 100, currency: 'INR' },
+    opens_at: new Date(opens_ms).toISOString(), mode: 'draw' } })).sale_id, secret);
+  const last = crowd.at(-1);
+  const ask = async (action, { headers = {}, shopper = last, origin = PAGE_ORIGIN } = {}) => {
+    const call = { method: 'POST', path: `/v1/sales/${id}/${action}`, headers: { authorization: `Bearer ${shopper.token}`, origin, ...headers } };
+    const [edge, answer] = [await front.atEdge(call), await front.atOrigin(call)];
+    assert.ok(edge, `the edge forwards ${action} ${JSON.stringify(headers)}; the origin: ${answer.status} ${answer.body}`);
+    if (front.compare(call, edge, answer)) return answer;
+    await sleep(1_000);
+    return ask(action, { headers, shopper, origin });
+  };
+  const key = { 'idempotency-key': 'first-try' };
+  const odd = (pass) => [{}, { 'sale-pass': 'x' }, { 'sale-pass': `${pass.slice(0, -3)}` .replace(/^[^.]+\./, 'e30.') .replace(/\.[^.]+\./, '.e30.') },
+    { 'sale-pass': foreign.at(-1).pass }];
+
+  for (const action of ['entries', 'waitlist', 'claims']) {
+    await ask(action, { headers: { ...key, 'sale-pass': last.pass } });
+    await ask(action, { headers: key, origin: 'https://other.example' });
+  }
+  for (const headers of [{}, { 'idempotency-key': 'short' }, { 'idempotency-key': 'has,comma' }]) await ask('claims', { headers });
+  await sleep(opens_ms + 300 - Date.now());
+  for (const action of ['entries', 'waitlist', 'claims']) for (const headers of odd(last.pass)) await ask(action, { headers: { ...key, ...headers } });
+  const tokens = new Map();
+  for (const one of crowd) {
+    const { body } = await ask('entries', { shopper: one, headers: { 'sale-pass': one.pass } });
+    tokens.set(one, JSON.parse(body).entry_token);
+  }
+  const mine = { ...key, 'sale-pass': last.pass };
+  await ask('claims', { headers: mine });
+  await ask('claims', { headers: { ...mine, 'sale-entry': 'x' } });
+  await ask('claims', { headers: { ...mine, 'sale-entry': tokens.get(crowd[0]) } });
+  await ask('claims', { headers: { ...mine, 'sale-entry': tokens.get(last) } });
+  await sleep(opens_ms + window_ms - Date.now());
+  const isCounted = async () => (await system.call(merchant, 'GET', `/v1/admin/sales/${id}`)).draw.round > 0;
+  while (!await isCounted()) await sleep(300);
+  const turn = async (name, body) => {
+    await system.call(merchant, 'POST', `/v1/admin/sales/${id}/${name}`, { body });
+    await publish();
+    // Functions read the sale at most a second ago.
+    await sleep(1_300);
+  };
+  await publish();
+  for (const one of crowd.slice(6)) {
+    await ask('claims', { shopper: one, headers: { ...key, 'sale-pass': one.pass, 'sale-entry': tokens.get(one) } });
+  }
+  await turn('force-sold-out', { on: true });
+  await ask('claims', { headers: { ...mine, 'sale-entry': tokens.get(last) } });
+  await turn('force-sold-out', { on: false });
+  await turn('waitlist-only', { on: true });
+  await ask('claims', { headers: { ...mine, 'sale-entry': tokens.get(last) } });
+  await turn('pause');
+  for (const action of ['entries', 'claims']) await ask(action, { headers: { ...mine, 'sale-entry': tokens.get(last) } });
+  await turn('end');
+  for (const action of ['entries', 'waitlist', 'claims']) await ask(action, { headers: mine });
+}
