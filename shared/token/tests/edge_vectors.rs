@@ -1,6 +1,8 @@
 //! The edge function makes codes, tickets and places too, in another language:
 //! the same vectors are in its tests (`infra/edge/test`).
 
+#![allow(clippy::unwrap_used)]
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::draw::Ticket;
