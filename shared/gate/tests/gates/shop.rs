@@ -199,7 +199,8 @@ impl Shop {
         self.all().held(&self.request(wish)).await.unwrap()
     }
 
-    fn request<'a>(&self, wish: &'a Wish) -> Request<'a> {
+    /// What the claim function asks the sale.
+    pub(crate) fn request<'a>(&self, wish: &'a Wish) -> Request<'a> {
         Request {
             shopper: &wish.shopper,
             key: &wish.key,
