@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from system import WEBHOOK_SECRET, Paused, signed
 
 JSON_MAX = 10 * 1024 * 1024
+BODY_MAX = 256 * 1024
 INDIA = timezone(timedelta(hours=5, minutes=30))
 
 # Of the draws. All entries below fit into it, on a slow machine too.
@@ -217,6 +218,7 @@ class Story:
             if "requestBody" in raw:
                 body = b"{" + b" " * JSON_MAX + b"}"
                 self.send(name, "413 (gateway)", path=path, body=body, headers=self.admin)
+                self.send(name, "413 body_too_large", path=path, body=body[-BODY_MAX - 1:], headers=self.admin)
             if path:
                 self.send(name, "404 (gateway)", path=dict.fromkeys(path, ""), headers=self.admin)
             if raw.get("security") == []:

@@ -16,11 +16,16 @@ use crate::functions::{Instance, Start};
 /// Lambda gives an environment ten seconds to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
+/// Lambda's limit of an event and of an answer, in bytes.
+const PAYLOAD_MAX: usize = 6 * 1024 * 1024;
+
 /// Why a run has no answer.
 #[derive(Debug)]
 pub enum InvokeError {
     /// There is no such function.
     Unknown,
+    /// The event is larger than Lambda takes.
+    TooLarge,
     /// All environments are busy and no more are allowed.
     Throttled,
     /// The function failed, could not start, or panicked.
@@ -33,6 +38,7 @@ impl std::fmt::Display for InvokeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unknown => f.write_str("there is no such function"),
+            Self::TooLarge => f.write_str("the event is too large"),
             Self::Throttled => f.write_str("all environments are busy"),
             Self::Failed(cause) => write!(f, "the function failed: {cause}"),
             Self::TimedOut => f.write_str("the run was cut off"),
@@ -78,6 +84,9 @@ impl Pool {
     /// Runs the function once. The run goes on when the caller loses
     /// interest, as in the cloud.
     pub(crate) async fn invoke(self: &Arc<Self>, event: Vec<u8>) -> Result<Vec<u8>, InvokeError> {
+        if event.len() > PAYLOAD_MAX {
+            return Err(InvokeError::TooLarge);
+        }
         let permit = Arc::clone(&self.permits)
             .try_acquire_owned()
             .map_err(|_| InvokeError::Throttled)?;
@@ -117,6 +126,11 @@ impl Pool {
             Ok(answer) => {
                 // An error is an answer too: the environment stays.
                 self.lock().push(instance);
+                let answer = answer.and_then(|answer| {
+                    let size = answer.len();
+                    anyhow::ensure!(size <= PAYLOAD_MAX, "the answer has {size} bytes");
+                    Ok(answer)
+                });
                 answer.map_err(|error| {
                     tracing::error!(
                         function = self.name,
@@ -181,6 +195,7 @@ mod tests {
                     b"panic" => panic!("told to"),
                     b"fail" => anyhow::bail!("told to"),
                     b"hang" => std::future::pending().await,
+                    b"much" => Ok(vec![b'x'; PAYLOAD_MAX + 1]),
                     _ => {
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         Ok(self.0.to_string().into_bytes())
@@ -214,6 +229,17 @@ mod tests {
             stopped,
         );
         (Arc::new(pool), stop)
+    }
+
+    #[tokio::test]
+    async fn events_and_answers_beyond_lambdas_limits_are_refused() {
+        let (pool, _stop) = pool(1);
+        let event = "x".repeat(PAYLOAD_MAX);
+        assert!(run(&pool, &event).await.is_ok());
+        let refused = run(&pool, &(event + "x")).await;
+        assert!(matches!(refused, Err(InvokeError::TooLarge)), "{refused:?}");
+        let failed = run(&pool, "much").await;
+        assert!(matches!(failed, Err(InvokeError::Failed(_))), "{failed:?}");
     }
 
     async fn run(pool: &Arc<Pool>, event: &str) -> Result<String, InvokeError> {

@@ -139,6 +139,7 @@ impl Gateway {
                 tracing::error!(route = route.key, %error, "the answer can't be read");
                 Err(internal_server_error())
             }
+            Err(InvokeError::TooLarge) => Err(too_large()),
             Err(InvokeError::Failed(_) | InvokeError::Unknown) => Err(internal_server_error()),
             Err(InvokeError::Throttled | InvokeError::TimedOut) => Err(message(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -170,9 +171,11 @@ impl Gateway {
 }
 
 async fn whole(body: Body) -> Result<Bytes, Response<Body>> {
-    to_bytes(body, BODY_MAX)
-        .await
-        .map_err(|_| message(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"))
+    to_bytes(body, BODY_MAX).await.map_err(|_| too_large())
+}
+
+fn too_large() -> Response<Body> {
+    message(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large")
 }
 
 fn refused(refusal: Refusal) -> Response<Body> {

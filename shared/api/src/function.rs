@@ -7,7 +7,11 @@ use std::sync::Arc;
 use lambda_http::{Body, Request, Response, service_fn};
 use runtime::Environment;
 
-use crate::{Call, Problem, Reply};
+use crate::{Call, Code, Problem, Reply};
+
+/// Largest body of any request, in bytes: a provider's webhook, which is a few
+/// kilobytes, and far below what the gateway hands over.
+const BODY_MAX: usize = 256 * 1024;
 
 /// A function behind API Gateway: `start` once in each execution environment,
 /// then `handle` for one call at a time.
@@ -48,7 +52,13 @@ pub async fn invoke<F: HttpFunction>(function: &F, request: Request) -> Response
     let request_id = call.request_id().to_owned();
     let gateway_id = call.gateway_id().to_owned();
     let sale = call.sale().map(|sale| sale.to_string()).unwrap_or_default();
-    match function.handle(call).await {
+    let answer = if call.bytes().len() > BODY_MAX {
+        let limit = format!("A body has at most {BODY_MAX} bytes.");
+        Err(Problem::new(Code::BodyTooLarge).detail(limit))
+    } else {
+        function.handle(call).await
+    };
+    match answer {
         Ok(reply) => {
             let status = reply.status().as_u16();
             tracing::info!(route, status, request_id, gateway_id, sale, "answered");

@@ -77,6 +77,8 @@ codes! {
     Conflict = "conflict", CONFLICT, "The sale was changed at the same time.";
     /// The sale is over.
     Ended = "ended", GONE, "The sale has ended.";
+    /// The body is larger than any request needs.
+    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large.";
     /// A field is not what it must be.
     InvalidField = "invalid_field", UNPROCESSABLE_ENTITY, "A field is not valid.";
     /// The key was used with another body.

@@ -7,6 +7,12 @@ use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+/// Unknown fields that are named in one answer; the rest is counted.
+const UNKNOWN_NAMED_MAX: usize = 20;
+
+/// Characters of an unknown name that are repeated to who sent it.
+const NAME_MAX: usize = 64;
+
 /// Something wrong with one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
@@ -97,7 +103,8 @@ impl<'de> Visitor<'de> for Strict {
             let value = members.next_value_seed(Strict)?;
             if object.insert(name.clone(), value).is_some() {
                 return Err(serde::de::Error::custom(format_args!(
-                    "member {name:?} is given twice"
+                    "member {:?} is given twice",
+                    shortened(&name)
                 )));
             }
         }
@@ -216,10 +223,18 @@ impl Fields {
         value
     }
 
+    /// An answer stays small, however many fields were sent that are none.
     fn close(mut self) -> Vec<FieldError> {
-        let unknown: Vec<String> = self.members.keys().cloned().collect();
-        for field in unknown {
-            self.wrong(&field, "is not a field of this request");
+        let unknown = std::mem::take(&mut self.members);
+        let further = unknown.len().saturating_sub(UNKNOWN_NAMED_MAX);
+        for (n, field) in unknown.keys().take(UNKNOWN_NAMED_MAX).enumerate() {
+            let field = shortened(field);
+            if n + 1 == UNKNOWN_NAMED_MAX && further > 0 {
+                let reason = format_args!("is not a field of this request, nor are {further} more");
+                self.wrong(&field, reason);
+            } else {
+                self.wrong(&field, "is not a field of this request");
+            }
         }
         self.errors
     }
@@ -235,6 +250,14 @@ impl Fields {
         } else {
             Err(errors)
         }
+    }
+}
+
+/// A name that the client made up, as far as it is repeated.
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(NAME_MAX) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", &name[..end]),
     }
 }
 
@@ -275,5 +298,26 @@ mod tests {
             .map(|e| e.field)
             .collect();
         assert_eq!(names, ["a", "b", "c.d", "c.odd", "f", "e"]);
+    }
+
+    #[test]
+    fn an_answer_is_small_whatever_was_sent() {
+        let name = |n: usize| format!("{n:05}{}", "é".repeat(1_000));
+        let members = (0..5_000).map(|n| (name(n), Value::Null)).collect();
+        let mut fields = Fields::of(members);
+        fields.nested("inner", |_| ());
+        let errors = fields.finish().unwrap_err();
+        assert_eq!(errors.len(), UNKNOWN_NAMED_MAX);
+        assert!(
+            errors
+                .iter()
+                .all(|e| e.field.chars().count() == NAME_MAX + 1)
+        );
+        assert_eq!(
+            errors.last().unwrap().reason,
+            "is not a field of this request, nor are 4980 more"
+        );
+        let twice = format!("{{\"{0}\":1,\"{0}\":1}}", name(0));
+        assert!(object(twice.as_bytes()).unwrap_err().0.len() < 250);
     }
 }

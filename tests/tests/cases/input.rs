@@ -136,6 +136,14 @@ async fn a_body_that_is_no_object_is_refused_by_every_call() {
             );
             assert!(!answer.text("detail").is_empty());
         }
+        let large = format!("{{\"x\": \"{}\"}}", "y".repeat(256 * 1024));
+        let large = call.with(&sale, large).await;
+        assert_eq!(
+            (large.status, large.error()),
+            (413, "body_too_large"),
+            "{}",
+            call.name
+        );
         let binary = call.with(&sale, vec![0xff, 0xfe, b'{', b'}']).await;
         assert_eq!(
             (binary.status, binary.error()),
