@@ -60,7 +60,7 @@ def check(directory, as_shipped):
 def sell(directory, gates, stack, issuer):
     # The emulator refuses two shards.
     parameters = {
-        "SessionIssuer": issuer, "GateShards": PRIMARIES, "GateReplicas": REPLICAS,
+        "SessionIssuer": issuer, "Rehearsal": "true", "GateShards": PRIMARIES, "GateReplicas": REPLICAS,
         "PaymentIntentSeconds": 60, "OrderRatePerSecond": 50,
     }
     stack.deploy(parameters)

@@ -34,6 +34,9 @@ impl AdminFunction {
         let newest = lives.max().unwrap_or(0);
         let sale = self
             .change_sale(&sale.id, |sale| {
+                if sale.has_ended(self.clock.now()) {
+                    return Err(Problem::new(Code::Ended));
+                }
                 // From the opening on, claims move the counters.
                 if sale.loaded && sale.is_about_to_open(self.clock.now()) {
                     return Err(started());

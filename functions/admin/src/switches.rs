@@ -40,7 +40,8 @@ impl AdminFunction {
     async fn switch(&self, call: &Call, turn: impl Fn(&mut Switches)) -> Result<Reply, Problem> {
         let sale = self
             .change_sale(&call.sale()?, |sale| {
-                let over = sale.has_ended(self.clock.now());
+                let now = self.clock.now();
+                let over = sale.has_ended(now);
                 let before = sale.switches;
                 turn(&mut sale.switches);
                 let ended = Switches {
@@ -49,6 +50,10 @@ impl AdminFunction {
                 };
                 if over && sale.switches != ended {
                     return Err(Problem::new(Code::Ended));
+                }
+                if sale.switches.ended {
+                    // The controller does not look at it before its opening.
+                    sale.end(now);
                 }
                 Ok(())
             })

@@ -525,6 +525,16 @@ async fn a_clock_that_is_off_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_sandbox_is_for_rehearsals() {
+    let world = world().await;
+    let launch = with_variables(&world.environment, &[("REHEARSAL", "false")]);
+    let (ready, checks) = preflight(&launch, &world, "").await;
+    assert!(!ready);
+    let expected = ("not_ok".to_owned(), "sandbox".to_owned());
+    assert_eq!(checks["payment_provider"], expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forecast_is_made_of_whole_numbers() {
     let world = world().await;
     let function = AdminFunction::start(&world.environment).await.unwrap();

@@ -343,6 +343,29 @@ async fn a_sale_that_has_ended_changes_no_more() {
     }
 }
 
+/// The controller only comes to it near its opening; its merchant need not wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_is_ended_before_its_opening_is_over() {
+    let world = opening_in(SignedDuration::from_hours(1)).await;
+    let sale = world.sale.to_string();
+    for (route, body, expected) in [
+        ("POST {}/end", Value::Null, 200),
+        ("POST {}/load", Value::Null, 410),
+        ("POST {}/pause", Value::Null, 410),
+        ("PATCH {}", json!({"units": 4}), 410),
+    ] {
+        let route = route.replace("{}", SALE);
+        let (status, answer) = call(&world.environment, &route, &sale, body).await;
+        assert_eq!(status, expected, "{route}: {answer:#}");
+    }
+    let route = format!("GET {SALE}");
+    let (_, seen) = call(&world.environment, &route, &sale, Value::Null).await;
+    assert_eq!(seen["state"], "ENDED");
+    let route = format!("GET {SALE}/preflight");
+    let (_, preflight) = call(&world.environment, &route, &sale, Value::Null).await;
+    assert_eq!(preflight["ready"], false);
+}
+
 /// Two changes before the opening, the newer one to fewer buckets, at any moment
 /// of the older one: its gates are published, or those of the change that
 /// stands; never buckets that the sale does not have.

@@ -93,6 +93,7 @@ impl System {
                 "SessionIssuer",
                 format!("{base_url}{}", crate::identity::PREFIX),
             ),
+            ("Rehearsal", true.to_string()),
             ("GateAcks", options.replicas.min(1).to_string()),
             // An environment is there at once.
             ("WarmEnvironments", options.environments_max.to_string()),

@@ -44,8 +44,7 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
         next.free = gates.free;
     }
     if sale.has_ended(now) {
-        next.state = SaleState::Ended;
-        next.ended_at = next.ended_at.or(Some(now));
+        next.end(now);
         return next;
     }
     if !sale.has_opened(now) {

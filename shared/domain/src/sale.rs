@@ -511,6 +511,12 @@ impl Sale {
         self.switches.ended || now >= self.config.closes_at.at
     }
 
+    /// Ends it, as of the first time that this was seen.
+    pub fn end(&mut self, now: Timestamp) {
+        self.state = SaleState::Ended;
+        self.ended_at = self.ended_at.or(Some(now));
+    }
+
     /// When a claim made now must be paid.
     pub fn pay_by(&self, now: Timestamp) -> Timestamp {
         let window = if self.admission.waitlist_open {

@@ -18,10 +18,11 @@ use tokio::net::TcpListener;
 const TABLE: &str = "ledger";
 
 /// Variables that environments of this crate may have.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
     "TABLE_NAME",
     "AWS_ENDPOINT_URL_DYNAMODB",
     "PAYMENT_PROVIDER",
+    "REHEARSAL",
     "WEBHOOK_SECRETS",
     "GATE_URL",
     "GATE_ACK_WAIT_MS",
@@ -57,6 +58,7 @@ pub async fn ledger() -> (Environment, Ledger) {
         ("TABLE_NAME", TABLE),
         ("AWS_ENDPOINT_URL_DYNAMODB", &url),
         ("PAYMENT_PROVIDER", "sandbox"),
+        ("REHEARSAL", "true"),
         ("WEBHOOK_SECRETS", "whsec_test"),
     ];
     let environment = Environment {

@@ -88,6 +88,8 @@ pub(crate) struct Deployment {
     /// What the names of all alarms begin with.
     alarms: Option<String>,
     limits: Limits,
+    /// Nothing is really sold, so the sandbox may be the provider.
+    rehearses: bool,
 }
 
 impl Deployment {
@@ -110,6 +112,7 @@ impl Deployment {
             secrets: list(settings, "SECRETS"),
             alarms: named("ALARM_PREFIX"),
             limits: Limits::read(settings)?,
+            rehearses: settings.parse_or("REHEARSAL", false)?,
         })
     }
 }
@@ -149,9 +152,9 @@ impl AdminFunction {
         checks.push(alarms);
         checks.push(check(
             "payment_provider",
-            true,
+            self.provider.as_sandbox().is_none() || self.deployment.rehearses,
             self.provider.name().to_owned(),
-            "",
+            "No money moves: whoever has an intent confirms it. A rehearsal says Rehearsal=true.",
         ));
         let ready = checks.iter().all(|check| check.result != Outcome::NotOk);
         Reply::ok(&json!({"sale_id": sale.id, "ready": ready, "checks": checks}))

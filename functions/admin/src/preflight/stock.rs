@@ -22,11 +22,12 @@ impl AdminFunction {
 
     /// There is time left.
     pub(super) fn check_opening(&self, sale: &Sale) -> Check {
+        let now = self.clock.now();
         check(
             "opening",
-            !sale.has_opened(self.clock.now()),
+            !sale.has_opened(now) && !sale.has_ended(now),
             sale.config.opens_at.to_string(),
-            "The sale has opened; a preflight belongs before that.",
+            "The sale has opened or was ended; a preflight belongs before that.",
         )
     }
 
