@@ -38,8 +38,10 @@ validate: setup-sam
 			.venv/bin/sam validate --lint --template $$template || exit 1; \
 	done
 
+# Most of the tests' time is waiting for sales to open and holds to lapse, so more
+# of them run at once than there are cores.
 unit: setup
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast -- --test-threads=4
 
 # The tests' own artefacts: a build of `local` alone has other features of its
 # dependencies, and so all of them once more.

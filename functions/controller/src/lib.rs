@@ -8,7 +8,7 @@
 mod look;
 mod tell;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::{Sale, SaleId, admission};
 use futures::future::join_all;
@@ -119,7 +119,7 @@ impl ControllerFunction {
             self.publish(&sale, &next, now).await?;
         }
         if seen.complete {
-            self.told.look(&next, seen);
+            self.told.look(&next, seen, Instant::now());
         } else {
             tell::failed(id);
         }

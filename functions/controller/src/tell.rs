@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::admission::Gates as Seen;
 use domain::{Sale, SaleId};
 use runtime::{Metric, metrics};
-use tokio::time::Instant;
 
 /// A sale is told of this often; it is looked at more often.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -18,8 +17,8 @@ pub(crate) struct Told(Mutex<HashMap<SaleId, Instant>>);
 
 impl Told {
     /// A look that saw every bucket, and the sale as it is after it.
-    pub(crate) fn look(&self, sale: &Sale, seen: Seen) {
-        if !self.is_due(&sale.id) {
+    pub(crate) fn look(&self, sale: &Sale, seen: Seen, now: Instant) {
+        if !self.is_due(&sale.id, now) {
             return;
         }
         let admission = &sale.admission;
@@ -34,8 +33,7 @@ impl Told {
             .write();
     }
 
-    fn is_due(&self, sale: &SaleId) -> bool {
-        let now = Instant::now();
+    fn is_due(&self, sale: &SaleId, now: Instant) -> bool {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Sales that are over go with it.
         told.retain(|_, at| now - *at < INTERVAL);
@@ -71,14 +69,14 @@ mod tests {
         Sale::new("s".parse().unwrap(), config, String::new())
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_sale_is_told_of_once_a_second() {
         let (told, sale) = (Told::default(), sale());
         let ((), lines) = heard(async {
             // Four looks a second, for ten seconds.
-            for _ in 0..40 {
-                told.look(&sale, Seen::default());
-                tokio::time::sleep(INTERVAL / 4).await;
+            let start = Instant::now();
+            for n in 0..40 {
+                told.look(&sale, Seen::default(), start + n * INTERVAL / 4);
             }
         })
         .await;
