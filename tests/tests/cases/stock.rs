@@ -158,12 +158,17 @@ async fn a02_units_sold_are_units_whatever_the_buckets() {
 async fn a03_a_returned_unit_is_sold_by_instances_that_said_sold_out() {
     let shop = Shop::open().await;
     let sale = shop
-        .sale_in(5_000, json!({"units": 10, "buckets": 1, "pay_window_s": 4}))
+        .sale_in(
+            5_000,
+            json!({"units": 10, "buckets": 1, "pay_window_s": 12}),
+        )
         .await;
     let crowd = sale.crowd(500).await;
     sale.opened().await;
     let answers = claims(&crowd).await;
-    assert_eq!(count(&answers, 201), 10);
+    // On a machine that is too slow, a hold may lapse while others still claim.
+    let lapsed = sale.books().await.count("expired");
+    assert_eq!(count(&answers, 201), 10, "{lapsed} lapsed meanwhile");
     assert_eq!(count(&answers, 409), 490);
     // Losers take nothing: the counter is empty, not below.
     assert_eq!(sale.books().await.count("free"), 0);
