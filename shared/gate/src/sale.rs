@@ -9,11 +9,11 @@ use domain::slot::Gates;
 use domain::{BucketId, ClaimId, IdempotencyKey, SaleId, ShopperId};
 use futures::future::join_all;
 use jiff::Timestamp;
-use redis::cmd;
+use redis::{Value, pipe};
 
 use crate::Error;
 use crate::bucket::{Ask, BucketGate, Decision, Hold, Release, stock_key};
-use crate::connection::Gate;
+use crate::connection::{Gate, read};
 
 /// How often a claim starts over after a mark that led nowhere.
 const ATTEMPTS: u32 = 4;
@@ -193,7 +193,7 @@ impl SaleGates {
                 Ok((free, None)) if free >= request.quantity => candidates.push(n),
                 Ok(_) => {}
                 Err(error) => {
-                    if matches!(error, Error::NotReady) {
+                    if matches!(error, Error::Frozen | Error::NotReady) {
                         self.frozen().insert(BucketId(n as u16));
                     }
                     unknown = Some(error);
@@ -238,17 +238,28 @@ impl SaleGates {
         Ok(Some(Decision::Empty))
     }
 
-    /// Free units of a bucket, and what it holds of this very claim.
+    /// Free units of a bucket, and what it holds of this very claim. What a
+    /// frozen one shows may be of any earlier moment: it is not "nothing left".
     async fn glance(&self, n: usize, claim: &ClaimId) -> Result<(u32, Option<Hold>), Error> {
-        let tag = self.buckets[n].tag();
-        let mut command = cmd("HMGET");
-        command
-            .arg(stock_key(tag))
-            .arg("left")
+        let bucket = &self.buckets[n];
+        let mut look = pipe();
+        look.cmd("SCRIPT").arg("EXISTS").arg(&bucket.fence.sha);
+        look.cmd("HMGET")
+            .arg(stock_key(bucket.tag()))
+            .arg(&["left", "epoch"])
             .arg(format!("c:{}", claim.digest()));
-        let (left, record): (Option<u32>, Option<String>) = self.gate.run(tag, command).await?;
-        let hold = record.map(|record| record.parse()).transpose()?;
-        Ok((left.ok_or(Error::NotReady)?, hold))
+        let answers = self.gate.run_all(bucket.tag(), look).await?;
+        let mut answers = answers.into_iter();
+        let mut answer = || answers.next().unwrap_or(Value::Nil);
+        let known: Vec<bool> = read(answer())?;
+        let (left, epoch, record): (Option<u32>, Option<u64>, Option<String>) = read(answer())?;
+        let hold: Option<Hold> = record.map(|record| record.parse()).transpose()?;
+        let left = left.ok_or(Error::NotReady)?;
+        let open = known == [true] && epoch == Some(bucket.epoch());
+        if !open && hold.is_none() {
+            return Err(Error::Frozen);
+        }
+        Ok((left, hold))
     }
 }
 

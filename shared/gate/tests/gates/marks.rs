@@ -243,6 +243,16 @@ async fn half_a_view_is_not_sold_out() {
     let refused = shop.buy(&wish(&u, OTHER_KEY)).await;
     assert!(matches!(refused, Err(Error::Frozen)), "{refused:?}");
 
+    // Nor if the one that is frozen shows nothing left: that may be of any
+    // moment before.
+    let mut empty = Shop::open(&[0, 0]).await;
+    let w = empty.at_home(0, 0);
+    empty.gates = freeze(&empty.gates, 1);
+    let all = empty.all();
+    let refused = all.claim(&empty.request(&wish(&w, KEY))).await;
+    assert!(matches!(refused, Err(Error::Frozen)), "{refused:?}");
+    assert_eq!(all.take_frozen(), [(BucketId(1), 2)]);
+
     // Everyone has answered: now it is.
     shop.gates = whole;
     let v = shop.at_home(1, 0);

@@ -191,15 +191,19 @@ impl Shop {
 
     /// Asks the sale, as the claim function does.
     pub(crate) async fn buy(&self, wish: &Wish) -> Result<Decision, Error> {
-        let request = Request {
+        self.all().claim(&self.request(wish)).await
+    }
+
+    /// What the claim function asks the sale.
+    pub(crate) fn request<'a>(&self, wish: &'a Wish) -> Request<'a> {
+        Request {
             shopper: &wish.shopper,
             key: &wish.key,
             quantity: wish.quantity,
             limit: wish.limit,
             pay_by: self.now() + SignedDuration::from_mins(10),
             rate_per_s: wish.rate_per_s,
-        };
-        self.all().claim(&request).await
+        }
     }
 
     pub(crate) async fn release(&self, bucket: u16, claim: &ClaimId, how: Release) -> bool {
