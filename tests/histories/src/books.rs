@@ -332,7 +332,12 @@ impl Books {
                 taken.is_empty() && before.iter().all(|at| at.open && at.left < quantity)
             }
             Ok(Decision::Busy) => false,
-            Err(_) => taken.is_empty() && before.iter().any(|at| !at.open),
+            // A primary that came back counts turns again that others have
+            // refused: its shoppers try again until it has caught up.
+            Err(_) => {
+                let unknown = before.iter().any(|at| !at.open);
+                taken.is_empty() && (unknown || self.faults == Faults::ComeBack)
+            }
         };
         demand(REFERENCE, right, || {
             format!("{shopper} asked for {quantity}: {answer:?}, {taken:?}, before {before:?}")
