@@ -30,5 +30,5 @@ pub use gate_servers::GateServers;
 pub use http_event::{http_event, session};
 pub use metrics::{Metrics, metrics_of};
 pub use orders::Bucket;
-pub use stop::{Point, interrupted_at, stopped_at};
+pub use stop::{Point, Steps, interrupted_at, stopped_at};
 pub use world::World;

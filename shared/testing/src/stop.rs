@@ -35,7 +35,8 @@ use tokio::sync::Notify;
 
 use crate::database;
 
-/// Where work stops; requests to AWS services are counted from 1.
+/// Where work stops; its requests are counted from 1: those to AWS services,
+/// and what else is made a step of [`Steps`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     /// The request is not sent.
@@ -51,12 +52,9 @@ pub async fn stopped_at<T>(
     point: Point,
     work: impl AsyncFnOnce(Environment) -> T,
 ) -> Option<T> {
-    let (stop, environment) = Stop::at(environment, point);
-    tokio::select! {
-        biased;
-        () = stop.reached.notified() => None,
-        done = work(environment) => Some(done),
-    }
+    let steps = Steps::to(point);
+    let environment = steps.counted(environment);
+    steps.stop(work(environment)).await
 }
 
 /// Does `work`, and in the middle of it, at `point`, all of `other`. What
@@ -67,59 +65,89 @@ pub async fn interrupted_at<T, U>(
     other: impl Future<Output = U>,
     work: impl AsyncFnOnce(Environment) -> T,
 ) -> (T, Option<U>) {
-    let (stop, environment) = Stop::at(environment, point);
-    let mut work = std::pin::pin!(work(environment));
+    let steps = Steps::to(point);
+    let mut work = std::pin::pin!(work(steps.counted(environment)));
     tokio::select! {
         biased;
-        () = stop.reached.notified() => {}
+        () = steps.0.reached.notified() => {}
         done = &mut work => return (done, None),
     }
     let came_to = other.await;
-    stop.go_on.notify_one();
+    steps.0.go_on.notify_one();
     (work.await, Some(came_to))
 }
+
+/// The steps of a piece of work that is to stop at one of them.
+#[derive(Debug, Clone)]
+pub struct Steps(Arc<Stop>);
 
 #[derive(Debug)]
 struct Stop {
     point: Point,
-    requests: AtomicUsize,
+    steps: AtomicUsize,
     reached: Notify,
     go_on: Notify,
 }
 
-impl Stop {
-    /// An environment whose requests are counted, and stop at a point.
-    fn at(environment: &Environment, point: Point) -> (Arc<Self>, Environment) {
-        let stop = Arc::new(Self {
+impl Steps {
+    /// As many as lead to this point.
+    pub fn to(point: Point) -> Self {
+        Self(Arc::new(Stop {
             point,
-            requests: AtomicUsize::new(0),
+            steps: AtomicUsize::new(0),
             reached: Notify::new(),
             go_on: Notify::new(),
-        });
+        }))
+    }
+
+    /// The same environment, whose requests to AWS services are steps.
+    pub fn counted(&self, environment: &Environment) -> Environment {
         // Without one of its own, the SDK takes the same.
         let inner = environment.aws.http_client();
         let inner = inner.unwrap_or_else(database::http_client);
         let client = StoppingClient {
             inner,
-            stop: Arc::clone(&stop),
+            steps: self.clone(),
         };
-        let environment = Environment {
+        Environment {
             aws: environment.aws.to_builder().http_client(client).build(),
             ..environment.clone()
-        };
-        (stop, environment)
+        }
+    }
+
+    /// Does something that is one step.
+    pub async fn step<T>(&self, work: impl Future<Output = T>) -> T {
+        let number = self.0.steps.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.0.point == Point::BeforeRequest(number) {
+            self.wait().await;
+        }
+        let done = work.await;
+        if self.0.point == Point::AfterRequest(number) {
+            self.wait().await;
+        }
+        done
+    }
+
+    /// Does `work` until the point is reached, then drops it where it is:
+    /// `None`.
+    pub async fn stop<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.0.reached.notified() => None,
+            done = work => Some(done),
+        }
     }
 
     async fn wait(&self) {
-        self.reached.notify_one();
-        self.go_on.notified().await;
+        self.0.reached.notify_one();
+        self.0.go_on.notified().await;
     }
 }
 
 #[derive(Debug)]
 struct StoppingClient {
     inner: SharedHttpClient,
-    stop: Arc<Stop>,
+    steps: Steps,
 }
 
 impl HttpClient for StoppingClient {
@@ -130,7 +158,7 @@ impl HttpClient for StoppingClient {
     ) -> SharedHttpConnector {
         SharedHttpConnector::new(StoppingConnector {
             inner: self.inner.http_connector(settings, components),
-            stop: Arc::clone(&self.stop),
+            steps: self.steps.clone(),
         })
     }
 }
@@ -138,23 +166,15 @@ impl HttpClient for StoppingClient {
 #[derive(Debug)]
 struct StoppingConnector {
     inner: SharedHttpConnector,
-    stop: Arc<Stop>,
+    steps: Steps,
 }
 
 impl HttpConnector for StoppingConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let number = self.stop.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        let stop = Arc::clone(&self.stop);
-        let inner = self.inner.clone();
+        let (steps, inner) = (self.steps.clone(), self.inner.clone());
         HttpConnectorFuture::new(async move {
-            if stop.point == Point::BeforeRequest(number) {
-                stop.wait().await;
-            }
-            let answer = inner.call(request).await;
-            if stop.point == Point::AfterRequest(number) {
-                stop.wait().await;
-            }
-            answer
+            // Not called before its step has come.
+            steps.step(async { inner.call(request).await }).await
         })
     }
 }
