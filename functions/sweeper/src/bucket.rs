@@ -8,6 +8,7 @@ use gate::{Hold, Release};
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::RELEASE_BATCH;
 use payment::IntentEnd;
+use reconcile::compare::Follow;
 
 use crate::{SweeperFunction, Watched, tell};
 
@@ -159,15 +160,11 @@ impl SweeperFunction {
     /// The gate follows an order that has ended.
     async fn follow(&self, at: &Watched, order: &Order) -> Result<(), Failure> {
         let tag = &at.address.tag;
-        let how = match (order.status, order.void_reason) {
-            (OrderStatus::Expired | OrderStatus::Cancelled, _) => Release::Lapsed,
-            (OrderStatus::Voided, Some(reason)) if reason.returns_units() => Release::Voided,
-            (OrderStatus::Voided, _) => Release::Forget,
-            (OrderStatus::Paid, _) => {
-                return self.gate.settle(tag, &order.claim).await.map_err(words);
-            }
+        let how = match Follow::of(order) {
+            Follow::Release(how) => how,
+            Follow::Settle => return self.gate.settle(tag, &order.claim).await.map_err(words),
             // Written while we looked: its deadline stays, for the next sweep.
-            (OrderStatus::PendingPayment | OrderStatus::Paying, _) => return Ok(()),
+            Follow::Nothing => return Ok(()),
         };
         let release = self.gate.release(tag, &order.claim, how).await;
         if release.map_err(words)? {

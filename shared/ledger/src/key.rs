@@ -80,6 +80,16 @@ pub fn limit(sale: &SaleId, shopper: &ShopperId) -> Key {
     Key::new(format!("S#{sale}#U{shopper}"), "LIMIT")
 }
 
+/// Whose row that is, by its partition key.
+pub fn limit_of(sale: &SaleId, pk: &str) -> Option<ShopperId> {
+    pk.strip_prefix(&format!("S#{sale}#U"))?.parse().ok()
+}
+
+/// What the newest reconciliation of a sale came to.
+pub fn reconciliation(sale: &SaleId) -> Key {
+    Key::new(sale_partition(sale), "RECONCILIATION")
+}
+
 /// A shopper's pass.
 pub fn pass(sale: &SaleId, shopper: &ShopperId) -> Key {
     Key::new(format!("S#{sale}#U{shopper}"), "PASS")
