@@ -64,7 +64,8 @@ impl ReconcilerFunction {
             Ok(true) => {
                 let (gate, ledger) = (&self.gate, &self.ledger);
                 match Seen::read(gate, ledger, &sale.id, bucket, &address.tag).await {
-                    Ok(seen) => Some(seen),
+                    // A life that was closed is not believed.
+                    Ok(seen) => Some(seen).filter(|of| of.whole.bucket.closed < address.epoch),
                     Err(Uncompared::Ledger(error)) => return Err(error),
                     Err(Uncompared::Gate(_)) => None,
                 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Sale;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use gate::Gate;
 use jiff::SignedDuration;
 use ledger::sales::Unreconciled;
@@ -87,9 +87,9 @@ impl ReconcilerFunction {
     /// The list of sales can't be read.
     pub async fn run(&self) -> Result<(), Error> {
         let sales = self.ledger.unreconciled().await?;
-        stream::iter(&sales)
+        stream::iter(sales)
             .for_each_concurrent(SALES, |of| async move {
-                match self.reconcile(of).await {
+                match self.reconcile(&of).boxed().await {
                     Ok(Some(report)) => tell::reconciled(&of.sale, &report),
                     Ok(None) => {}
                     Err(error) => {

@@ -1,7 +1,7 @@
 //! One look at a whole sale.
 
-use domain::Sale;
 use domain::slot::Gates;
+use domain::{Sale, ShopperId};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use ledger::Error;
@@ -31,11 +31,18 @@ impl ReconcilerFunction {
         let now = self.clock.now();
         let begun = sale.resized_at.filter(|_| sale.resizing.is_some());
         let resizing = begun.is_some_and(|at| now - at < RESIZE_MAX);
-        let mut buckets: Vec<_> = stream::iter(gates.iter())
-            .map(|(bucket, address)| self.bucket(sale, bucket, address, resizing))
-            .buffer_unordered(CONCURRENCY)
-            .try_collect()
-            .await?;
+        let addresses: Vec<_> = gates
+            .iter()
+            .map(|(bucket, address)| (bucket, address.clone()))
+            .collect();
+        let mut buckets: Vec<_> =
+            stream::iter(addresses)
+                .map(|(bucket, address)| async move {
+                    self.bucket(sale, bucket, &address, resizing).await
+                })
+                .buffer_unordered(CONCURRENCY)
+                .try_collect()
+                .await?;
         buckets.sort_by_key(|of| of.bucket);
 
         let mut books = Books::default();
@@ -66,9 +73,10 @@ impl ReconcilerFunction {
         let all_gates = usize::from(compared) == gates.addresses.len();
         mismatches.extend(books.claims(all_gates, sale.pay_by_min, now));
 
-        let shoppers: Vec<_> = books.shoppers().collect();
-        let rows: Vec<_> = stream::iter(shoppers.chunks(CUSTOMERS))
-            .map(|some| self.ledger.customers(&sale.id, some.iter().copied()))
+        let shoppers: Vec<ShopperId> = books.shoppers().cloned().collect();
+        let chunks: Vec<_> = shoppers.chunks(CUSTOMERS).map(<[_]>::to_vec).collect();
+        let rows: Vec<_> = stream::iter(chunks)
+            .map(|some| async move { self.ledger.customers(&sale.id, &some).await })
             .buffer_unordered(CONCURRENCY)
             .try_collect()
             .await?;

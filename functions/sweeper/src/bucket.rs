@@ -55,6 +55,8 @@ impl SweeperFunction {
         // without its provider having been asked.
         let now = self.clock.now();
         let mut over = Vec::new();
+        // A gate that does not answer keeps no hold from ending in the ledger.
+        let mut kept = Ok(());
         for order in orders {
             let order = match self.decide(at, order, now).await? {
                 Some(order) => order,
@@ -78,10 +80,10 @@ impl SweeperFunction {
                         self.ledger.extend(&order, floor).await.map_err(words)?;
                     }
                     let moved = self.gate.defer(&at.address.tag, &order.claim, next).await;
-                    moved.map_err(words)?;
+                    kept = kept.and(moved.map_err(words));
                 }
                 Some(_) => over.push(order),
-                None => self.follow(at, &order).await?,
+                None => kept = kept.and(self.follow(at, &order).await),
             }
         }
         for batch in over.chunks(RELEASE_BATCH) {
@@ -98,9 +100,9 @@ impl SweeperFunction {
                 .map_err(words)?;
             tracing::info!(sale = %at.sale, bucket = %at.bucket, expired = ended.len(), "holds expired");
             tell::expired(&at.sale, ended.len());
-            self.release_all(at, batch, &ended).await?;
+            kept = kept.and(self.release_all(at, batch, &ended).await);
         }
-        Ok(())
+        kept
     }
 
     /// Gives back the units of those of these orders that have ended.

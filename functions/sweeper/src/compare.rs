@@ -80,17 +80,22 @@ impl SweeperFunction {
         }
         // A frozen bucket is for recovery to make true, not for this. Its
         // holds end all the same: the gate forgot them, the ledger did not.
-        if !self.gate.is_open(&at.address).await.map_err(words)? {
-            self.ask_recovery(at).await;
-            let whole = self.ledger.whole_bucket(&at.sale, at.bucket);
-            let whole = whole.await.map_err(words)?;
-            let late = overdue(&whole, at.floor, self.clock.now() - OVERDUE);
-            return Ok(Found {
-                frozen: 1,
-                overdue: self.end_overdue(at, late).await?,
-                refunds: refunds.pending,
-                ..Found::in_ledger(&whole)
-            });
+        match self.is_believed(at).await {
+            Ok(true) => {}
+            Ok(false) => {
+                self.ask_recovery(at).await;
+                return Ok(Found {
+                    frozen: 1,
+                    refunds: refunds.pending,
+                    ..self.keep_ledger(at).await?
+                });
+            }
+            Err(away) => {
+                // The ledger's holds end without their gate, too; what it then
+                // holds too much is for recovery or the next comparison.
+                let kept = self.keep_ledger(at).await;
+                return Err(kept.err().unwrap_or_else(|| words(away)));
+            }
         }
         let (gate, ledger) = (&self.gate, &self.ledger);
         let seen = Seen::read(gate, ledger, &at.sale, at.bucket, &at.address.tag).await;
@@ -114,6 +119,32 @@ impl SweeperFunction {
             }
         }
         Ok(found)
+    }
+
+    /// Whether the gate is open in its published life, and that life was not
+    /// closed while it was away.
+    async fn is_believed(&self, at: &Watched) -> Result<bool, gate::Error> {
+        if !self.gate.is_open(&at.address).await? {
+            return Ok(false);
+        }
+        // Asked for where it can be so alone.
+        if !at.ledger_only {
+            return Ok(true);
+        }
+        let row = self.ledger.bucket(&at.sale, at.bucket).await;
+        let row = row.map_err(|error| gate::Error::Unavailable(error.to_string()))?;
+        Ok(row.is_some_and(|row| row.closed < at.address.epoch))
+    }
+
+    /// What can be done for a bucket without its gate.
+    async fn keep_ledger(&self, at: &Watched) -> Result<Found, Failure> {
+        let whole = self.ledger.whole_bucket(&at.sale, at.bucket);
+        let whole = whole.await.map_err(words)?;
+        let late = overdue(&whole, at.floor, self.clock.now() - OVERDUE);
+        Ok(Found {
+            overdue: self.end_overdue(at, late).await?,
+            ..Found::in_ledger(&whole)
+        })
     }
 
     async fn ask_recovery(&self, at: &Watched) {

@@ -22,6 +22,10 @@ pub struct Bucket {
     pub spare: u32,
     /// Which life of its gate.
     pub epoch: u64,
+    /// The newest life that was closed: of that, and of those before, no gate
+    /// is believed.
+    #[serde(default)]
+    pub closed: u64,
 }
 
 impl Bucket {
@@ -32,6 +36,7 @@ impl Bucket {
             allotted: 0,
             spare: capacity,
             epoch,
+            closed: 0,
         }
     }
 }

@@ -77,6 +77,8 @@ metrics! {
     ControllerLook = "controller_look", Count, BOTH;
     /// Looks at a sale that failed, or did not see every bucket. Controller.
     LooksFailed = "looks_failed", Count, BOTH;
+    /// 1 while no gate of a sale answers. Controller.
+    GatesAway = "gates_away", Count, BOTH;
     /// Units that can be claimed. Controller.
     UnitsFree = "units_free", Count, SALE;
     /// Entries of the draw so far. Controller.

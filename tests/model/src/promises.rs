@@ -89,6 +89,7 @@ fn a_yes_stands(sale: &Sale, state: &State) -> bool {
 
 fn gates_know(sale: &Sale, state: &State) -> bool {
     sale.failovers > 0
+        || sale.ledger_only
         || sale.keys().all(|key| {
             use VoidReason::{Limit, Repeated};
             let mut rows = state.ledger.orders[key].iter().flatten();
@@ -124,7 +125,8 @@ fn stays_open(sale: &Sale, state: &State) -> bool {
 fn conserved(sale: &Sale, state: &State) -> bool {
     (0..sale.buckets as u8).all(|at| {
         let gate = &state.gates[usize::from(at)];
-        let open = gate.serves(sale, state.ledger.buckets[usize::from(at)].published);
+        let row = &state.ledger.buckets[usize::from(at)];
+        let open = gate.serves(sale, row.published) && row.closed < row.published;
         !open || sweeper::gap(state, at, &gate.primary.stock) <= 0
     })
 }
@@ -173,8 +175,8 @@ fn at_rest(sale: &Sale, state: &State) -> bool {
 
 fn recovers(sale: &Sale, state: &State) -> bool {
     let open = (0..sale.buckets).all(|at| {
-        let published = state.ledger.buckets[at].published;
-        state.gates[at].serves(sale, published)
+        let row = &state.ledger.buckets[at];
+        state.gates[at].serves(sale, row.published) && row.closed < row.published
     });
     let is_work = |action: &Action| !matches!(action, Action::PayBy(_) | Action::PayUntil(_));
     open || !nothing_more(sale, state, is_work)
@@ -203,6 +205,7 @@ fn strand_nothing(sale: &Sale, state: &State) -> bool {
         let paid = state.ledger.held(at);
         gate.serves(sale, row.published)
             && row.epoch == row.published
+            && row.closed < row.published
             && (stock.left == row.capacity - paid || mends && stock.left < row.capacity - paid)
             && stock.due == [false; crate::sale::KEYS]
             && state.groups[usize::from(at)].is_empty()

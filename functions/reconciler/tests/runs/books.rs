@@ -121,7 +121,7 @@ async fn claims_that_are_nowhere_are_named() {
     // Neither due nor ordered: its unit is in no count.
     let tag = &world.address(1).tag;
     world.gate.settle(tag, &hold.claim).await.unwrap();
-    let report = run(&world, SECOND).await;
+    let report = run(&world, MINUTE * 12 + SECOND).await;
     let lost = (Kind::ClaimLost, Done::NeedsPerson);
     assert!(found(&report).contains(&lost), "{report:?}");
 }
