@@ -281,7 +281,9 @@ impl Sale {
         if state.failovers > 0 {
             actions.extend([Action::Replicate(at), Action::FailOver(at)]);
         }
-        let open = gate.serves(self, row.published) && row.closed < row.published;
+        let open = gate.serves(self, row.published);
+        let believed = row.closed < row.published || !self.keeps(Guard::RecoverClosed);
+        let open = open && believed;
         if !open {
             actions.push(Action::AskRecovery(at));
         }
