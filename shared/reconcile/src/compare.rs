@@ -237,10 +237,9 @@ mod tests {
         let live = orders.iter().filter(|order| order.status.holds_units());
         let allotted = live.count() as u32;
         let bucket = Bucket {
-            capacity: 10,
             allotted,
             spare: 10 - allotted,
-            epoch: 1,
+            ..Bucket::new(10, 1)
         };
         let view = View {
             left,
