@@ -123,12 +123,35 @@ async fn day(shop: &Shop) {
         sale.turn("end").await;
     }
     // Those that close the sales are still at it.
+    eventually("both sales are closed", REST_LIMIT_S * 2, async || {
+        let open = shop.ledger().sales(true).await.unwrap();
+        let left = [&draw, &race].map(|sale| open.contains(&sale.sale_id()));
+        (left == [false, false]).then_some(())
+    })
+    .await;
+    without_gates(shop).await;
     for _ in 0..REST_LIMIT_S * 10 {
         if shop.system.unused_rights().is_empty() {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
+}
+
+/// A claim while no gate answers.
+async fn without_gates(shop: &Shop) {
+    let sale = shop
+        .sale(json!({"units": 2, "ledger_only_rate_per_s": 100}))
+        .await;
+    let shopper = sale.shopper("in-the-dark").await;
+    sale.opened().await;
+    let gates = shop.system.gate().unwrap();
+    gates.kill(0);
+    eventually("a claim is taken without gates", REST_LIMIT_S, async || {
+        (shopper.claim().await.status == 202).then_some(())
+    })
+    .await;
+    gates.restart(0).unwrap();
 }
 
 /// The message of a claim of which no gate knows any more.

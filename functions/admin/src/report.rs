@@ -7,6 +7,7 @@ use domain::{BucketId, Order, OrderStatus, Sale};
 use futures::{TryStreamExt, stream};
 use jiff::Timestamp;
 use ledger::orders::WholeBucket;
+use reconcile::report::{Kept, Mismatch};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -97,6 +98,8 @@ impl AdminFunction {
                 line
             })
             .collect();
+        let kept = Kept::of(&self.ledger, &sale.id).await?;
+        report["reconciliation"] = kept.map_or(Value::Null, |kept| reconciliation(sale, &kept));
         Reply::ok(&report)
     }
 
@@ -141,6 +144,39 @@ impl AdminFunction {
             "orders": orders, "payments": payments, "refunds": refunds,
         }))
     }
+}
+
+/// The newest reconciliation as the merchant reads it, and what was put right
+/// so far.
+fn reconciliation(sale: &Sale, kept: &Kept) -> Value {
+    let newest = &kept.newest;
+    let log = kept.log.iter().map(|one| {
+        let mut line = mismatch(&one.mismatch);
+        line["at"] = shown(sale, one.at).into();
+        line
+    });
+    json!({
+        "at": shown(sale, newest.at),
+        "closed": newest.closed,
+        "complete": newest.complete,
+        "compared": newest.compared,
+        "agrees": newest.complete && newest.found == 0,
+        "counts": newest.counts,
+        "found": newest.found,
+        "mismatches": newest.mismatches.iter().map(mismatch).collect::<Vec<_>>(),
+        "corrected": log.collect::<Vec<_>>(),
+    })
+}
+
+fn mismatch(one: &Mismatch) -> Value {
+    json!({
+        "kind": one.kind,
+        "bucket": one.bucket,
+        "about": one.about,
+        "expected": one.expected,
+        "found": one.found,
+        "done": one.done,
+    })
 }
 
 fn shown(sale: &Sale, at: Timestamp) -> String {

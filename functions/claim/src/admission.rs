@@ -123,7 +123,14 @@ impl ClaimFunction {
                     .ok_or_else(Problem::not_found)?;
                 let home = domain::bucket::home(&visitor.shopper, sale.config.buckets);
                 let address = gates.of(home).ok_or_else(Problem::not_found)?;
-                let local = self.gate.arrive(&address.tag, &visitor.pass).await?;
+                let local = match self.gate.arrive(&address.tag, &visitor.pass).await {
+                    // Sold out by the ledger. Places in line are counted by the
+                    // gates: who asks again once they are back gets one.
+                    Err(_) if sale.gates_away.is_some() => {
+                        return Ok(problem.member("waitlist_position", serde_json::Value::Null));
+                    }
+                    local => local?,
+                };
                 let place = arrival(local, home, sale.config.buckets);
                 let ticket = Ticket::late(place, admission.scale);
                 let closes_at = sale.config.closes_at.at;

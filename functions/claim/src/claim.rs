@@ -6,7 +6,7 @@ use api::{Call, Code, Problem, Reply};
 use domain::input::Fields;
 use domain::order::ClaimStatus;
 use domain::sale::Mode;
-use domain::{IdempotencyKey, Sale, SaleId, ShopperId};
+use domain::{ClaimId, IdempotencyKey, Sale, SaleId, ShopperId};
 use gate::sale::Request;
 use gate::{Decision, Hold, SaleGates};
 use jiff::Timestamp;
@@ -76,6 +76,9 @@ impl ClaimFunction {
             pay_by,
             rate_per_s,
         };
+        if let Some(reply) = self.taken_before(&visitor, &request).await? {
+            return Ok(reply);
+        }
         let decision = if visitor.admitted {
             gates.claim(&request).await
         } else {
@@ -85,7 +88,13 @@ impl ClaimFunction {
         self.barriers
             .raise(&self.queue, &sale.id, &gates, now)
             .await;
-        match decision? {
+        let decision = match decision {
+            Err(away @ gate::Error::Unavailable(_)) if visitor.admitted => {
+                return self.claim_by_ledger(&visitor, &request, away, now).await;
+            }
+            decision => decision?,
+        };
+        match decision {
             Decision::Claimed(hold) => {
                 let status = self.secure(&visitor, &gates, &hold, now).await?;
                 let code = match status {
@@ -173,11 +182,33 @@ impl ClaimFunction {
         if !replicated {
             tracing::warn!(claim = %hold.claim, "no replica acknowledged");
         }
+        let replicated = replicated
+            && self
+                .is_believed(&visitor.sale, &hold.claim, bucket.epoch())
+                .await;
         Ok(if replicated {
             ClaimStatus::Claimed
         } else {
             ClaimStatus::Confirming
         })
+    }
+}
+
+impl ClaimFunction {
+    /// Whether the life of a gate that said yes is not closed, read after the
+    /// claim's message was stored: one that is taken without the gate comes
+    /// behind that message then. Only a sale with that mode closes any.
+    async fn is_believed(&self, sale: &Sale, claim: &ClaimId, epoch: u64) -> bool {
+        if sale.config.ledger_only_rate_per_s == 0 {
+            return true;
+        }
+        match self.ledger.bucket(&sale.id, claim.bucket()).await {
+            Ok(row) => row.is_some_and(|row| row.closed < epoch),
+            Err(error) => {
+                tracing::warn!(%claim, %error, "whether the gate is believed is not known");
+                false
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use api::{Call, Code, Problem, Reply};
 use domain::order::ClaimStatus;
 use domain::{ClaimId, OrderStatus, Sale, ShopperId};
 use gate::{Hold, Release};
+use ledger::without_gates::Confirming;
 
 use crate::ClaimFunction;
 use crate::view;
@@ -17,10 +18,27 @@ impl ClaimFunction {
             Some(order) if order.shopper == shopper => Reply::ok(&view::ordered(&sale, &order)),
             Some(_) => Err(Problem::not_found()),
             None => {
+                if let Some(taken) = self.taken(&sale, &claim, &shopper).await? {
+                    return Reply::ok(&view::taken(&sale, &taken));
+                }
                 let hold = self.unordered(&claim, &shopper).await?;
                 Reply::ok(&view::held(&sale, &hold, ClaimStatus::Claimed))
             }
         }
+    }
+
+    /// A claim that was taken while the gates were away.
+    async fn taken(
+        &self,
+        sale: &Sale,
+        claim: &ClaimId,
+        shopper: &ShopperId,
+    ) -> Result<Option<Confirming>, Problem> {
+        if !sale.gates_were_away || sale.config.ledger_only_rate_per_s == 0 {
+            return Ok(None);
+        }
+        let noted = self.ledger.confirming(&sale.id, shopper).await?;
+        Ok(noted.filter(|noted| noted.claim == *claim))
     }
 
     /// Gives a hold back before it is paid. Doing it again changes nothing.
@@ -29,7 +47,9 @@ impl ClaimFunction {
         // Once more if the order changed between reading and writing.
         for _ in 0..3 {
             let Some(order) = self.ledger.order(&claim).await? else {
-                self.unordered(&claim, &shopper).await?;
+                if self.taken(&sale, &claim, &shopper).await?.is_none() {
+                    self.unordered(&claim, &shopper).await?;
+                }
                 return Err(Problem::new(Code::OrderNotReady));
             };
             if order.shopper != shopper {

@@ -7,6 +7,7 @@
 
 mod admission;
 mod barrier;
+mod by_ledger;
 mod claim;
 mod existing;
 mod gates;
@@ -31,6 +32,7 @@ pub struct ClaimFunction {
     queue: Queue,
     sales: SaleCache,
     signer: Signer,
+    without_gates: by_ledger::Remembered,
 }
 
 impl HttpFunction for ClaimFunction {
@@ -45,6 +47,7 @@ impl HttpFunction for ClaimFunction {
             sales: SaleCache::new(ledger.clone(), environment.clock),
             queue: Queue::connect(environment)?,
             signer: Signer::load(&environment.settings)?,
+            without_gates: by_ledger::Remembered::default(),
             ledger,
         })
     }

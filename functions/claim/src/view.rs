@@ -4,6 +4,7 @@ use domain::order::ClaimStatus;
 use domain::{ClaimId, Order, Sale};
 use gate::Hold;
 use jiff::Timestamp;
+use ledger::without_gates::Confirming;
 use serde_json::{Value, json};
 
 /// A claim that the gate holds and no order stands for yet.
@@ -14,6 +15,18 @@ pub(crate) fn held(sale: &Sale, hold: &Hold, status: ClaimStatus) -> Value {
         hold.quantity,
         hold.pay_by,
         status,
+        "CREATING",
+    )
+}
+
+/// A claim that was taken without a gate, and has no order yet.
+pub(crate) fn taken(sale: &Sale, taken: &Confirming) -> Value {
+    claim(
+        sale,
+        &taken.claim,
+        taken.quantity,
+        taken.pay_by,
+        ClaimStatus::Confirming,
         "CREATING",
     )
 }

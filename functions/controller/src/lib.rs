@@ -118,6 +118,7 @@ impl ControllerFunction {
         if next != sale {
             self.publish(&sale, &next, now).await?;
         }
+        tell::gates(&sale, &next);
         if seen.complete {
             self.told.look(&next, seen, Instant::now());
         } else {

@@ -6,6 +6,9 @@ use domain::draw::arrival;
 use domain::slot::Gates;
 use futures::future::join_all;
 
+use domain::BucketId;
+use domain::slot::GateAddress;
+
 use crate::ControllerFunction;
 
 impl ControllerFunction {
@@ -19,9 +22,11 @@ impl ControllerFunction {
             complete: true,
             ..Seen::default()
         };
+        let mut answered = Vec::new();
         for (bucket, view) in join_all(views).await {
             match view {
                 Ok(view) => {
+                    answered.push(bucket);
                     seen.free += view.left;
                     seen.taken += view.taken;
                     seen.due += view.due;
@@ -37,6 +42,22 @@ impl ControllerFunction {
                 }
             }
         }
+        seen.dark = answered.is_empty();
+        if sale.gates_away.is_some() {
+            let asked = answered.into_iter();
+            let asked = asked.filter_map(|bucket| Some((bucket, gates.of(bucket)?)));
+            let open = asked.map(|(bucket, address)| self.takes_claims(sale, bucket, address));
+            seen.open = join_all(open).await.contains(&true);
+        }
         seen
+    }
+
+    /// Whether a claim at this gate can be answered yes.
+    async fn takes_claims(&self, sale: &Sale, bucket: BucketId, address: &GateAddress) -> bool {
+        if !matches!(self.gate.is_open(address).await, Ok(true)) {
+            return false;
+        }
+        let row = self.ledger.bucket(&sale.id, bucket).await;
+        matches!(row, Ok(Some(row)) if row.closed < address.epoch)
     }
 }

@@ -45,6 +45,18 @@ impl Told {
     }
 }
 
+/// Whether any gate answers, told while none does, and once when one does again.
+pub(crate) fn gates(before: &Sale, now: &Sale) {
+    match (before.gates_away, now.gates_away) {
+        (None, None) => return,
+        (None, Some(_)) => tracing::error!(sale = %now.id, "no gate answers: the sale waits"),
+        (Some(_), None) => tracing::warn!(sale = %now.id, "gates answer: the sale goes on"),
+        (Some(_), Some(_)) => {}
+    }
+    let away = f64::from(u8::from(now.gates_away.is_some()));
+    metrics::of(&now.id).value(Metric::GatesAway, away).write();
+}
+
 /// A look that failed, or did not see every bucket.
 pub(crate) fn failed(sale: &SaleId) {
     metrics::of(sale).value(Metric::LooksFailed, 1.0).write();

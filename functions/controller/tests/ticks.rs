@@ -242,3 +242,49 @@ async fn of_a_sale_far_ahead_nothing_is_told() {
     assert!(metrics.overall(Metric::ControllerLook).is_empty());
     assert!(metrics.overall(Metric::LooksFailed).is_empty());
 }
+
+/// A sale is paused by itself while no gate shows a counter, and only then; it
+/// goes on once a bucket is open and believed.
+#[tokio::test]
+async fn a_sale_without_gates_is_noted_until_one_is_open() {
+    let world = world().await;
+    let ticked = async || {
+        let before = sale(&world).await.version;
+        let sale = tick(&world, MINUTE + SECOND).await;
+        (sale.gates_away.is_some(), sale.version > before)
+    };
+    assert!(!ticked().await.0);
+    let lose = |bucket| {
+        let stock = format!("{{{}}}:stock", world.address(bucket).tag);
+        let mut server = gates::shared().connect(0).unwrap();
+        redis::cmd("DEL").arg(stock).exec(&mut server).unwrap();
+    };
+    // The control: half of the gates are not all.
+    lose(1);
+    assert!(!ticked().await.0);
+    lose(0);
+    assert_eq!(ticked().await, (true, true));
+    assert_eq!(ticked().await, (true, false), "noted once");
+    let (told, metrics) = {
+        let controller = controller(&world, MINUTE + SECOND).await;
+        metrics_of(controller.tick()).await
+    };
+    told.unwrap();
+    assert_eq!(metrics.overall(Metric::GatesAway), [1.0]);
+
+    // A counter is back; its life was closed meanwhile.
+    let ledger = &world.ledger;
+    let bucket = domain::BucketId(0);
+    assert!(ledger.close_life(&world.sale, bucket, 1).await.unwrap());
+    let truth = |left| gate::upkeep::Truth {
+        left,
+        ..Default::default()
+    };
+    world.gate.load(world.address(0), &truth(10)).await.unwrap();
+    assert!(ticked().await.0, "nobody believes it");
+    // Another one is back, and believed.
+    world.gate.load(world.address(1), &truth(10)).await.unwrap();
+    assert_eq!(ticked().await, (false, true));
+    let noted = sale(&world).await;
+    assert!(noted.gates_were_away);
+}

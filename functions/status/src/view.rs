@@ -1,7 +1,7 @@
 //! A sale as everyone may see it: what the merchant decided, kept for a
 //! minute, and how it goes, kept for a second.
 
-use domain::sale::{Mode, OffsetTime, SaleState};
+use domain::sale::{Mode, OffsetTime, Pause, SaleState};
 use domain::{Currency, Sale, SaleId};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -92,6 +92,10 @@ pub struct StatusView {
     pub closes_at: OffsetTime,
     /// Claims and entries are refused for now.
     pub paused: bool,
+    /// Why, if they are.
+    pub paused_by: Option<Pause>,
+    /// No gate answers: few claims are taken, and each is confirmed later.
+    pub ledger_only: bool,
     /// What comes back goes to those who wait.
     pub waitlist_open: bool,
     /// Admission.
@@ -143,7 +147,9 @@ pub fn view(sale: &Sale, now: Timestamp) -> StatusView {
         server_time: config.opens_at.same_offset(now),
         opens_at: config.opens_at,
         closes_at: config.closes_at,
-        paused: sale.switches.paused,
+        paused: sale.pause().is_some(),
+        paused_by: sale.pause(),
+        ledger_only: sale.is_ledger_only(),
         waitlist_open: !ended && (admission.waitlist_open || sale.switches.waitlist_only),
         draw: DrawView {
             entries: admission.entries,
@@ -290,6 +296,26 @@ mod tests {
     }
 
     #[test]
+    fn a_sale_whose_gates_are_away_says_so_and_a_merchants_pause_comes_first() {
+        let said = |rate: u32, away: bool, paused: bool| {
+            let mut sale = sale("draw");
+            sale.state = SaleState::Live;
+            sale.config.ledger_only_rate_per_s = rate;
+            sale.gates_away = away.then(|| at(&sale, 4_000));
+            sale.switches.paused = paused;
+            let view = view(&sale, at(&sale, 5_000));
+            (view.paused, view.paused_by, view.ledger_only)
+        };
+        assert_eq!(said(0, false, false), (false, None, false));
+        assert_eq!(said(0, true, false), (true, Some(Pause::Gates), false));
+        assert_eq!(said(20, true, false), (false, None, true));
+        assert_eq!(said(20, false, false), (false, None, false));
+        for (rate, away) in [(0, false), (0, true), (20, true)] {
+            assert_eq!(said(rate, away, true), (true, Some(Pause::Merchant), false));
+        }
+    }
+
+    #[test]
     fn the_status_document_has_this_form() {
         let mut sale = sale("draw");
         sale.state = SaleState::AllClaimed;
@@ -310,7 +336,7 @@ mod tests {
                 "server_time": "2026-11-11T12:00:05.001+05:30",
                 "opens_at": "2026-11-11T12:00:00.000+05:30",
                 "closes_at": "2026-11-11T13:00:00.000+05:30",
-                "paused": false, "waitlist_open": true,
+                "paused": false, "paused_by": null, "ledger_only": false, "waitlist_open": true,
                 "draw": {
                     "entries": 100_000, "scale": 100_000, "threshold": 0.11,
                     "round": 1, "admitted": 11_000,

@@ -8,6 +8,7 @@ use gate::{Hold, Release};
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::RELEASE_BATCH;
 use payment::IntentEnd;
+use reconcile::compare::Follow;
 
 use crate::{SweeperFunction, Watched, tell};
 
@@ -54,6 +55,8 @@ impl SweeperFunction {
         // without its provider having been asked.
         let now = self.clock.now();
         let mut over = Vec::new();
+        // A gate that does not answer keeps no hold from ending in the ledger.
+        let mut kept = Ok(());
         for order in orders {
             let order = match self.decide(at, order, now).await? {
                 Some(order) => order,
@@ -77,10 +80,10 @@ impl SweeperFunction {
                         self.ledger.extend(&order, floor).await.map_err(words)?;
                     }
                     let moved = self.gate.defer(&at.address.tag, &order.claim, next).await;
-                    moved.map_err(words)?;
+                    kept = kept.and(moved.map_err(words));
                 }
                 Some(_) => over.push(order),
-                None => self.follow(at, &order).await?,
+                None => kept = kept.and(self.follow(at, &order).await),
             }
         }
         for batch in over.chunks(RELEASE_BATCH) {
@@ -97,9 +100,9 @@ impl SweeperFunction {
                 .map_err(words)?;
             tracing::info!(sale = %at.sale, bucket = %at.bucket, expired = ended.len(), "holds expired");
             tell::expired(&at.sale, ended.len());
-            self.release_all(at, batch, &ended).await?;
+            kept = kept.and(self.release_all(at, batch, &ended).await);
         }
-        Ok(())
+        kept
     }
 
     /// Gives back the units of those of these orders that have ended.
@@ -159,15 +162,11 @@ impl SweeperFunction {
     /// The gate follows an order that has ended.
     async fn follow(&self, at: &Watched, order: &Order) -> Result<(), Failure> {
         let tag = &at.address.tag;
-        let how = match (order.status, order.void_reason) {
-            (OrderStatus::Expired | OrderStatus::Cancelled, _) => Release::Lapsed,
-            (OrderStatus::Voided, Some(reason)) if reason.returns_units() => Release::Voided,
-            (OrderStatus::Voided, _) => Release::Forget,
-            (OrderStatus::Paid, _) => {
-                return self.gate.settle(tag, &order.claim).await.map_err(words);
-            }
+        let how = match Follow::of(order) {
+            Follow::Release(how) => how,
+            Follow::Settle => return self.gate.settle(tag, &order.claim).await.map_err(words),
             // Written while we looked: its deadline stays, for the next sweep.
-            (OrderStatus::PendingPayment | OrderStatus::Paying, _) => return Ok(()),
+            Follow::Nothing => return Ok(()),
         };
         let release = self.gate.release(tag, &order.claim, how).await;
         if release.map_err(words)? {

@@ -57,6 +57,8 @@ struct Watched {
     resizing: bool,
     /// Claims are taken.
     sells: bool,
+    /// Claims may have been taken while the gates were away.
+    ledger_only: bool,
 }
 
 impl Watched {

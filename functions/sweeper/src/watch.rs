@@ -79,6 +79,7 @@ impl SweeperFunction {
                 floor: sale.pay_by_min,
                 resizing,
                 sells,
+                ledger_only: sale.config.ledger_only_rate_per_s > 0,
             }));
         }
         Ok(watched)

@@ -40,6 +40,9 @@ pub struct Options {
     pub schedules: bool,
     /// How often they are started, in place of the template's rate.
     pub schedule_every: Duration,
+    /// The same for single ones, by logical id: those that read a whole sale
+    /// and do not loop inside.
+    pub schedule_every_of: BTreeMap<String, Duration>,
     /// How many runs of one scheduled function may overlap, within what the
     /// template reserves.
     pub schedule_overlap: usize,
@@ -66,6 +69,7 @@ impl Default for Options {
             node_timeout: Duration::from_secs(5),
             schedules: true,
             schedule_every: Duration::from_secs(1),
+            schedule_every_of: [("ReconcilerFunction".to_owned(), Duration::from_secs(5))].into(),
             schedule_overlap: 1,
             event_sources: true,
             environments_max: 100,

@@ -2,7 +2,8 @@
 //!
 //! In the cloud a schedule fires once a minute and the function loops inside.
 //! Here it fires every second or so: a sale that was just made opens seconds
-//! later, and a loop that was lost is replaced as soon. A run for which no
+//! later, and a loop that was lost is replaced as soon. What does not loop but
+//! reads whole sales fires every five seconds, so that it is not all that runs. A run for which no
 //! environment is free is dropped, as it is in the cloud without retries.
 
 use std::sync::Arc;

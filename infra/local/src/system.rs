@@ -264,9 +264,10 @@ impl System {
         }
         for schedule in self.template.schedules.iter().filter(|_| options.schedules) {
             let pool = Arc::clone(&self.pools[&schedule.function]);
+            let own = options.schedule_every_of.get(&schedule.function);
             self.tasks.push(tokio::spawn(schedule::run(
                 pool,
-                options.schedule_every,
+                own.copied().unwrap_or(options.schedule_every),
                 options.schedule_overlap,
                 stopped.clone(),
             )));

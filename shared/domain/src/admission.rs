@@ -35,6 +35,10 @@ pub struct Gates {
     pub late: u64,
     /// Every bucket answered.
     pub complete: bool,
+    /// None did, or none has a counter: nothing can be claimed.
+    pub dark: bool,
+    /// One is open, so that claims can be taken.
+    pub open: bool,
 }
 
 /// What the sale should be, seen so now. Equal to the sale if nothing changes.
@@ -42,6 +46,12 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
     let mut next = sale.clone();
     if gates.complete {
         next.free = gates.free;
+    }
+    if gates.dark {
+        next.gates_away = next.gates_away.or(Some(now));
+        next.gates_were_away = true;
+    } else if gates.open {
+        next.gates_away = None;
     }
     if sale.has_ended(now) {
         next.end(now);
@@ -167,9 +177,33 @@ mod tests {
             taken,
             due,
             entries: 3_600_000,
-            late: 0,
             complete: true,
+            ..Gates::default()
         }
+    }
+
+    #[test]
+    fn a_sale_is_noted_as_without_gates_until_one_is_open() {
+        let sale = sale("draw");
+        let seen = |dark, open| Gates {
+            complete: false,
+            dark,
+            open,
+            ..gates(0, 0, 0)
+        };
+        let first = step(&sale, seen(true, false), at(&sale, 5_000));
+        assert_eq!(first.gates_away, Some(at(&sale, 5_000)));
+        let since = |sale: &Sale, dark, open| {
+            let next = step(sale, seen(dark, open), at(sale, 6_000));
+            (next.gates_away, next.gates_were_away)
+        };
+        // Since the first look; counters alone are no open bucket.
+        assert_eq!(since(&first, true, false), (first.gates_away, true));
+        assert_eq!(since(&first, false, false), (first.gates_away, true));
+        assert_eq!(since(&first, false, true), (None, true));
+        assert_eq!(since(&sale, false, false), (None, false));
+        let ended = step(&first, seen(true, false), sale.config.closes_at.at);
+        assert_eq!(ended.gates_away, None);
     }
 
     #[test]

@@ -177,6 +177,10 @@ pub struct SaleConfig {
     pub no_show_percent: u32,
     /// How many accounts may share an attribute of a person.
     pub identity_limits: BTreeMap<IdentityKind, u32>,
+    /// Claims a second that are taken for the ledger to decide while no gate
+    /// answers, all buckets together; 0: none, the sale waits.
+    #[serde(default)]
+    pub ledger_only_rate_per_s: u32,
 }
 
 impl SaleConfig {
@@ -263,6 +267,7 @@ impl SaleConfig {
         }
         let claim_spread_s = or(fields, "claim_spread_s", 0..=60, 3);
         let no_show_percent = or(fields, "no_show_percent", 0..=100, 10);
+        let ledger_only_rate_per_s = or(fields, "ledger_only_rate_per_s", 0..=1_000, 0);
         let identity_limits = if fields.has("identity_limits") {
             fields.nested("identity_limits", |limits| {
                 IdentityKind::ALL
@@ -291,6 +296,7 @@ impl SaleConfig {
             claim_spread_s: claim_spread_s?,
             no_show_percent: no_show_percent?,
             identity_limits: identity_limits?,
+            ledger_only_rate_per_s: ledger_only_rate_per_s?,
         })
     }
 
@@ -302,6 +308,21 @@ impl SaleConfig {
             }
             Mode::Race { .. } => self.opens_at.at,
         }
+    }
+
+    /// Ledger-only mode at this moment: claims of one bucket's shoppers that are
+    /// let through in the window that it is in, and the window's number. Windows
+    /// are longer than a second where the rate is below one a bucket. `None`: the
+    /// sale has no such mode.
+    pub fn ledger_only_window(&self, now: Timestamp) -> Option<(u32, i64)> {
+        let rate = self.ledger_only_rate_per_s;
+        if rate == 0 {
+            return None;
+        }
+        let buckets = u32::from(self.buckets);
+        let claims = (rate / buckets).max(1);
+        let length_ms = (claims * buckets * 1_000).div_ceil(rate);
+        Some((claims, now.as_millisecond().div_euclid(length_ms.into())))
     }
 
     /// Whether who may claim is drawn.
@@ -393,6 +414,16 @@ pub struct Switches {
     pub ended: bool,
 }
 
+/// Why claims and entries are refused for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pause {
+    /// The merchant paused the sale, and resumes it.
+    Merchant,
+    /// No gate answers. It goes on by itself.
+    Gates,
+}
+
 /// How far admission has come. All zero until the draw is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -463,6 +494,13 @@ pub struct Sale {
     pub admission: Admission,
     /// Units that were free when the controller last looked.
     pub free: u64,
+    /// Since when no gate has answered, in the controller's eyes; `None` while
+    /// one does.
+    #[serde(default)]
+    pub gates_away: Option<Timestamp>,
+    /// It ever was so: claims may have been taken without gates.
+    #[serde(default)]
+    pub gates_were_away: bool,
     /// No hold ends before this: an operator extended the pay window.
     pub pay_by_min: Option<Timestamp>,
     /// When it was found to be over.
@@ -488,6 +526,8 @@ impl Sale {
             switches: Switches::default(),
             admission: Admission::before(&config),
             config,
+            gates_away: None,
+            gates_were_away: false,
             pay_by_min: None,
             ended_at: None,
             resizing: None,
@@ -515,6 +555,24 @@ impl Sale {
     pub fn end(&mut self, now: Timestamp) {
         self.state = SaleState::Ended;
         self.ended_at = self.ended_at.or(Some(now));
+        self.gates_away = None;
+    }
+
+    /// Whether claims and entries are refused for now, and by whom.
+    pub fn pause(&self) -> Option<Pause> {
+        let takes_none = self.config.ledger_only_rate_per_s == 0;
+        if self.switches.paused {
+            Some(Pause::Merchant)
+        } else if self.gates_away.is_some() && takes_none {
+            Some(Pause::Gates)
+        } else {
+            None
+        }
+    }
+
+    /// Whether claims are taken for the ledger alone to decide.
+    pub fn is_ledger_only(&self) -> bool {
+        self.gates_away.is_some() && self.pause().is_none()
     }
 
     /// When a claim made now must be paid.
@@ -663,6 +721,46 @@ pub(crate) mod tests {
         assert_eq!(errors_of("draw_window_ms", json!(3_599_999)), [""; 0]);
         assert_eq!(errors_of("mode", json!("lottery")), ["mode"]);
         assert_eq!(errors_of("race_rate_per_s", json!(5)), ["race_rate_per_s"]);
+    }
+
+    #[test]
+    fn ledger_only_lets_through_as_many_a_second_as_it_says() {
+        for (rate, buckets) in [
+            (1, 40),
+            (20, 40),
+            (50, 40),
+            (1_000, 40),
+            (7, 41),
+            (1_000, 400),
+        ] {
+            let mut members = phone();
+            members.insert("buckets".into(), json!(buckets));
+            members.insert("ledger_only_rate_per_s".into(), json!(rate));
+            let config = SaleConfig::read(members).unwrap();
+            assert_eq!(SaleConfig::read(config.to_members()).unwrap(), config);
+            let from = config.opens_at.at;
+            // Over ten minutes, in steps of a millisecond.
+            let windows: std::collections::BTreeMap<i64, u32> = (0..600_000)
+                .filter_map(|ms| config.ledger_only_window(from + SignedDuration::from_millis(ms)))
+                .map(|(claims, number)| (number, claims))
+                .collect();
+            let a_bucket: u32 = windows.values().sum();
+            let let_through = a_bucket * u32::from(config.buckets);
+            // The first window and the last one are cut.
+            let cut = 2 * windows.values().max().unwrap() * u32::from(config.buckets);
+            let most = rate * 600 + cut;
+            assert!(let_through <= most, "{rate} {buckets}: {let_through}");
+            assert!(
+                let_through * 100 > rate * 600 * 95,
+                "{rate} {buckets}: {let_through}"
+            );
+        }
+        let never = SaleConfig::read(phone()).unwrap();
+        assert_eq!(never.ledger_only_window(never.opens_at.at), None);
+        assert_eq!(
+            errors_of("ledger_only_rate_per_s", json!(1_001)),
+            ["ledger_only_rate_per_s"]
+        );
     }
 
     #[test]

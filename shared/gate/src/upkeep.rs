@@ -1,5 +1,7 @@
 //! What controller, sweeper, recovery and administration do with a gate.
 
+use std::collections::HashMap;
+
 use domain::slot::{GateAddress, SLOTS};
 use domain::{ClaimId, ShopperId};
 use jiff::Timestamp;
@@ -23,6 +25,17 @@ pub struct View {
     pub entries: u64,
     /// Late entries.
     pub late: u64,
+}
+
+/// All that a bucket's gate knows of claims, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Records {
+    /// Its counters.
+    pub view: View,
+    /// Claims and marks that have a deadline.
+    pub due: Vec<Hold>,
+    /// Those that have none any more.
+    pub rest: Vec<Hold>,
 }
 
 /// A gate as the ledger says that it must be.
@@ -91,7 +104,7 @@ impl Gate {
         // Above every turn of the lives before this one, which other buckets
         // may remember.
         write.arg("turn").arg(address.epoch * TURNS);
-        let mut held = std::collections::HashMap::<&str, (u32, String)>::new();
+        let mut held = HashMap::<&str, (u32, String)>::new();
         for Known { hold, counts, .. } in &truth.claims {
             if *counts {
                 let entry = held.entry(hold.shopper.as_str()).or_default();
@@ -187,9 +200,18 @@ impl Gate {
     /// # Errors
     /// No answer, or the bucket is not loaded.
     pub async fn holds(&self, tag: &str) -> Result<(View, Vec<Hold>), Error> {
+        let Records { view, due, .. } = self.records(tag).await?;
+        Ok((view, due))
+    }
+
+    /// Left, taken, and every claim that the bucket has a record of, read at
+    /// one moment.
+    ///
+    /// # Errors
+    /// No answer, or the bucket is not loaded.
+    pub async fn records(&self, tag: &str) -> Result<Records, Error> {
         let read = script::eval(script::READ, &[&stock_key(tag), &due_key(tag)]);
-        let (fields, due): (std::collections::HashMap<String, String>, Vec<String>) =
-            self.run(tag, read).await?;
+        let (mut fields, due): (HashMap<String, String>, Vec<String>) = self.run(tag, read).await?;
         let number = |name: &str| {
             fields
                 .get(name)
@@ -202,12 +224,18 @@ impl Gate {
             due: due.len() as u64,
             ..View::default()
         };
-        let holds = due
-            .iter()
-            .filter_map(|claim| claim.parse::<ClaimId>().ok())
-            .filter_map(|claim| fields.get(&format!("c:{}", claim.digest()))?.parse().ok())
+        let claims = due.iter().filter_map(|claim| claim.parse::<ClaimId>().ok());
+        let due = claims
+            .filter_map(|claim| {
+                fields
+                    .remove(&format!("c:{}", claim.digest()))?
+                    .parse()
+                    .ok()
+            })
             .collect();
-        Ok((view, holds))
+        let rest = fields.iter().filter(|(name, _)| name.starts_with("c:"));
+        let rest = rest.filter_map(|(_, record)| record.parse().ok()).collect();
+        Ok(Records { view, due, rest })
     }
 
     /// What this bucket knows of a claim.

@@ -80,6 +80,27 @@ pub fn limit(sale: &SaleId, shopper: &ShopperId) -> Key {
     Key::new(format!("S#{sale}#U{shopper}"), "LIMIT")
 }
 
+/// Whose row that is, by its partition key.
+pub fn limit_of(sale: &SaleId, pk: &str) -> Option<ShopperId> {
+    pk.strip_prefix(&format!("S#{sale}#U"))?.parse().ok()
+}
+
+/// What the newest reconciliation of a sale came to.
+pub fn reconciliation(sale: &SaleId) -> Key {
+    Key::new(sale_partition(sale), "RECONCILIATION")
+}
+
+/// What was taken for a shopper while the gates were away.
+pub fn confirming(sale: &SaleId, shopper: &ShopperId) -> Key {
+    Key::new(format!("S#{sale}#U{shopper}"), "CONFIRMING")
+}
+
+/// How many claims of a bucket's shoppers one window let through without gates.
+/// Beside the bucket's partition, not in it: whoever asks in vain writes here.
+pub fn turns(sale: &SaleId, bucket: BucketId, window: i64) -> Key {
+    Key::new(format!("S#{sale}#L{bucket}"), format!("TURNS#{window}"))
+}
+
 /// A shopper's pass.
 pub fn pass(sale: &SaleId, shopper: &ShopperId) -> Key {
     Key::new(format!("S#{sale}#U{shopper}"), "PASS")

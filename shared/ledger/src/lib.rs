@@ -11,6 +11,7 @@
 //! | [`sales`] | sales, their secrets, gates and rounds |
 //! | [`resize`] | the units of a live sale, while they change |
 //! | [`orders`] | buckets, orders, what a customer holds |
+//! | [`without_gates`] | claims that are taken while the gates are away |
 //! | [`payments`] | intents, webhook events, refunds |
 //! | [`passes`] | passes and shared identities |
 //! | [`SaleCache`] | sales and gates as they were at most a second ago |
@@ -25,6 +26,7 @@ pub mod payments;
 pub mod resize;
 pub mod sales;
 mod table;
+pub mod without_gates;
 
 pub use cache::SaleCache;
 pub use error::Error;

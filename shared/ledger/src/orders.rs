@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use domain::order::VoidReason;
-use domain::{BucketId, ClaimId, Order, OrderStatus, SaleId};
+use domain::{BucketId, ClaimId, Order, OrderStatus, SaleId, ShopperId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,10 @@ pub struct Bucket {
     pub spare: u32,
     /// Which life of its gate.
     pub epoch: u64,
+    /// The newest life that was closed: of that, and of those before, no gate
+    /// is believed.
+    #[serde(default)]
+    pub closed: u64,
 }
 
 impl Bucket {
@@ -32,6 +36,7 @@ impl Bucket {
             allotted: 0,
             spare: capacity,
             epoch,
+            closed: 0,
         }
     }
 }
@@ -43,6 +48,17 @@ pub struct WholeBucket {
     pub bucket: Bucket,
     /// Every order, live or not.
     pub orders: Vec<Order>,
+}
+
+/// A customer's row.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct Customer {
+    /// Units of live and paid orders.
+    #[serde(default)]
+    pub units: i64,
+    /// Digests of the claims that ever became orders.
+    #[serde(default)]
+    pub claims: HashSet<String>,
 }
 
 /// What became of a claim that was to be an order.
@@ -138,6 +154,31 @@ impl Ledger {
             Ok((order.claim.clone(), order))
         });
         orders.collect()
+    }
+
+    /// The rows of these customers, each read consistently; those without one
+    /// are left out. Each may be named once.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn customers(
+        &self,
+        sale: &SaleId,
+        shoppers: impl IntoIterator<Item = &ShopperId>,
+    ) -> Result<HashMap<ShopperId, Customer>, Error> {
+        let keys: Vec<_> = shoppers
+            .into_iter()
+            .map(|shopper| key::limit(sale, shopper))
+            .collect();
+        let rows = self.table.get_many(&keys).await?;
+        let customers = rows.into_iter().map(|mut row| {
+            let pk = row.remove("pk");
+            let pk = pk.as_ref().and_then(|pk| pk.as_s().ok());
+            let shopper = pk.and_then(|pk| key::limit_of(sale, pk));
+            let shopper = shopper.ok_or_else(|| Error::Broken("a row of nobody".to_owned()))?;
+            Ok((shopper, from_item(row)?))
+        });
+        customers.collect()
     }
 
     /// Writes claims of one bucket as orders, in their order, and says what

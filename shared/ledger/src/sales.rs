@@ -39,6 +39,20 @@ struct Listed {
     /// must have looked at all of them.
     #[serde(default)]
     refunds: u64,
+    /// Whether all of it was proved once nobody looks after it any more.
+    #[serde(default)]
+    reconciled: bool,
+}
+
+/// A sale that is still to be reconciled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreconciled {
+    /// Which.
+    pub sale: SaleId,
+    /// Nobody looks after it any more: what it comes to now is the end.
+    pub closed: bool,
+    /// Refunds that ever came to be owed, when it was read.
+    refunds: u64,
 }
 
 /// Counts a refund that is owed from now on, and has its sale looked after
@@ -47,11 +61,12 @@ pub(crate) fn count_refund(writes: &mut Transaction, sale: &SaleId) {
     writes
         .update(
             &key::listed(sale),
-            "SET #open = :open, sale = :sale ADD refunds :one",
+            "SET #open = :open, sale = :sale, reconciled = :not ADD refunds :one",
         )
         .name("#open", "open")
         .text(":sale", sale.as_str())
         .flag(":open", true)
+        .flag(":not", false)
         .number(":one", 1);
 }
 
@@ -75,6 +90,7 @@ impl Ledger {
             sale: sale.id.clone(),
             open: true,
             refunds: 0,
+            reconciled: false,
         };
         writes.put(&key::listed(&sale.id), &listed)?.only_new();
         self.table.write_or_conflict(&writes).await
@@ -227,6 +243,43 @@ impl Ledger {
             .name("#open", "open")
             .flag(":closed", false)
             .number(":seen", seen);
+        Ok(self.table.write(&writes).await?.is_ok())
+    }
+
+    /// Sales that somebody looks after, and those that nobody looks after any
+    /// more and that were not reconciled since.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn unreconciled(&self) -> Result<Vec<Unreconciled>, Error> {
+        let rows = self.table.query(key::SALES_PARTITION, "").await?;
+        let rows = rows
+            .into_iter()
+            .map(from_item::<Listed>)
+            .collect::<Result<Vec<_>, _>>()?;
+        let rows = rows.into_iter().filter(|row| row.open || !row.reconciled);
+        let unreconciled = rows.map(|row| Unreconciled {
+            sale: row.sale,
+            closed: !row.open,
+            refunds: row.refunds,
+        });
+        Ok(unreconciled.collect())
+    }
+
+    /// Notes that a closed sale was reconciled to its end. `false` if something
+    /// came up since it was read.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn reconciled(&self, sale: &Unreconciled) -> Result<bool, Error> {
+        let mut writes = Transaction::new();
+        writes
+            .update(&key::listed(&sale.sale), "SET reconciled = :yes")
+            .only_if("#open = :closed AND refunds = :seen")
+            .name("#open", "open")
+            .flag(":yes", true)
+            .flag(":closed", false)
+            .number(":seen", sale.refunds);
         Ok(self.table.write(&writes).await?.is_ok())
     }
 

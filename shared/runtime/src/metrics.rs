@@ -77,6 +77,8 @@ metrics! {
     ControllerLook = "controller_look", Count, BOTH;
     /// Looks at a sale that failed, or did not see every bucket. Controller.
     LooksFailed = "looks_failed", Count, BOTH;
+    /// 1 while no gate of a sale answers. Controller.
+    GatesAway = "gates_away", Count, BOTH;
     /// Units that can be claimed. Controller.
     UnitsFree = "units_free", Count, SALE;
     /// Entries of the draw so far. Controller.
@@ -100,7 +102,8 @@ metrics! {
     /// Units by which gates and ledger differ, those too that will arrive by
     /// themselves. Sweeper.
     GateGap = "gate_gap", Count, SALE;
-    /// Buckets whose counter was wrong and was corrected. Sweeper.
+    /// Buckets whose counter was wrong and was corrected. Sweeper and
+    /// reconciler.
     GateMismatch = "gate_mismatch", Count, BOTH;
     /// Buckets whose claim script is gone. Sweeper.
     FrozenBuckets = "frozen_buckets", Count, BOTH;
@@ -112,6 +115,12 @@ metrics! {
     HoldsExpired = "holds_expired", Count, SALE;
     /// From a hold's deadline until its units were free again. Sweeper.
     ReleaseLag = "release_lag_ms", Milliseconds, BOTH;
+
+    /// Reconciliations of a sale that read all of it; 0 for one that did not.
+    /// Reconciler.
+    Reconciled = "reconciled", Count, BOTH;
+    /// What did not agree in a sale and needs a person. Reconciler.
+    Unreconciled = "unreconciled", Count, BOTH;
 
     /// Orders that were written. Order function.
     OrdersWritten = "orders_written", Count, BOTH;

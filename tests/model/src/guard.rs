@@ -51,6 +51,12 @@ pub enum Guard {
     LookAfterSend,
     /// `secure`: the bucket must still be open in the claim's life then.
     LookAtLife,
+    /// `secure`: the bucket's life must not be closed, read after the send.
+    LookAtClosed,
+    /// `recover`: a closed life is recovered though its gate is open.
+    RecoverClosed,
+    /// `claim_by_ledger`: the life is closed before the claim is sent.
+    CloseFirst,
     /// `adopt`: while the bucket is frozen, the claim goes behind what recovers it.
     Requeue,
 }

@@ -79,6 +79,8 @@ pub struct Bucket {
     pub epoch: u8,
     /// Under which shoppers claim.
     pub published: u8,
+    /// The newest life whose gate nobody believes.
+    pub closed: u8,
 }
 
 /// What became of a claim.
@@ -186,6 +188,16 @@ impl Ledger {
             row.epoch += 1;
             row.epoch
         })
+    }
+
+    /// `close_life`. Whether it is closed.
+    pub fn close_life(&mut self, at: u8, epoch: u8) -> bool {
+        let row = &mut self.buckets[usize::from(at)];
+        let current = row.epoch == epoch;
+        if current {
+            row.closed = epoch;
+        }
+        current
     }
 
     /// `publish_life`.

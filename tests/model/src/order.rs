@@ -80,7 +80,8 @@ pub fn receive(sale: &Sale, state: &State, bucket: u8, message: Message) -> Step
         Message::ClaimCreated { epoch, .. } => Step::CreateOrder(epoch),
         Message::Recover { epoch } => {
             let row = &state.ledger.buckets[usize::from(bucket)];
-            let open = state.gates[usize::from(bucket)].serves(sale, epoch);
+            let closed = row.closed >= epoch && sale.keeps(Guard::RecoverClosed);
+            let open = state.gates[usize::from(bucket)].serves(sale, epoch) && !closed;
             if row.published != epoch || open {
                 return Step::Delete;
             }

@@ -89,6 +89,7 @@ fn a_yes_stands(sale: &Sale, state: &State) -> bool {
 
 fn gates_know(sale: &Sale, state: &State) -> bool {
     sale.failovers > 0
+        || sale.ledger_only
         || sale.keys().all(|key| {
             use VoidReason::{Limit, Repeated};
             let mut rows = state.ledger.orders[key].iter().flatten();
@@ -109,22 +110,24 @@ fn is_marked(sale: &Sale, state: &State, key: usize) -> bool {
     taken.is_none_or(|hold| hold.at != away) || voided || mark.is_some()
 }
 
-/// Two failovers may let a script be loaded where its hash is not.
+/// A failover in the middle of a recovery may let a script be loaded where its
+/// hash is not: the second one, or the first one if a life was closed before. A
+/// closed life is recovered though its gate is open: nobody believes it.
 fn stays_open(sale: &Sale, state: &State) -> bool {
-    sale.failovers > 1
+    sale.failovers > u8::from(!sale.ledger_only)
         || (0..sale.buckets).all(|at| {
-            let (node, published) = (&state.gates[at].primary, state.ledger.buckets[at].published);
-            node.scripts & (1 << published) == 0 || node.stock.epoch == published
+            let (node, row) = (&state.gates[at].primary, &state.ledger.buckets[at]);
+            let published = row.published;
+            let loaded = node.scripts & (1 << published) != 0;
+            !loaded || row.closed >= published || node.stock.epoch == published
         })
 }
 
-/// Of a gate that is open in the published life: what can be claimed, what the
-/// ledger has given out, and what is on its way between the two, are together
-/// never more than the capacity.
 fn conserved(sale: &Sale, state: &State) -> bool {
     (0..sale.buckets as u8).all(|at| {
         let gate = &state.gates[usize::from(at)];
-        let open = gate.serves(sale, state.ledger.buckets[usize::from(at)].published);
+        let row = &state.ledger.buckets[usize::from(at)];
+        let open = gate.serves(sale, row.published) && row.closed < row.published;
         !open || sweeper::gap(state, at, &gate.primary.stock) <= 0
     })
 }
@@ -173,8 +176,8 @@ fn at_rest(sale: &Sale, state: &State) -> bool {
 
 fn recovers(sale: &Sale, state: &State) -> bool {
     let open = (0..sale.buckets).all(|at| {
-        let published = state.ledger.buckets[at].published;
-        state.gates[at].serves(sale, published)
+        let row = &state.ledger.buckets[at];
+        state.gates[at].serves(sale, row.published) && row.closed < row.published
     });
     let is_work = |action: &Action| !matches!(action, Action::PayBy(_) | Action::PayUntil(_));
     open || !nothing_more(sale, state, is_work)
@@ -203,6 +206,7 @@ fn strand_nothing(sale: &Sale, state: &State) -> bool {
         let paid = state.ledger.held(at);
         gate.serves(sale, row.published)
             && row.epoch == row.published
+            && row.closed < row.published
             && (stock.left == row.capacity - paid || mends && stock.left < row.capacity - paid)
             && stock.due == [false; crate::sale::KEYS]
             && state.groups[usize::from(at)].is_empty()

@@ -66,6 +66,8 @@ pub struct Sale {
     pub payment: Payment,
     /// Units that are moved from bucket 0 to bucket 1.
     pub moves: u8,
+    /// Claims are taken without gates, too, at any time.
+    pub ledger_only: bool,
     /// Guards that are taken out.
     pub without: Vec<Guard>,
     /// The promise that is looked at; none: all.
@@ -89,6 +91,8 @@ impl Sale {
 pub enum Action {
     /// A shopper asks for a unit.
     Ask(Key),
+    /// A shopper asks to whom no gate answers.
+    AskByLedger(Key),
     /// A call goes on; whether a replica answers `WAIT`.
     Call(usize, bool),
     /// A call stops.
@@ -237,6 +241,9 @@ impl Sale {
         for key in self.keys() {
             if state.asked[key] < self.calls && !state.late[key] {
                 actions.push(Action::Ask(key));
+                if self.ledger_only {
+                    actions.push(Action::AskByLedger(key));
+                }
             }
             if state.claimed[key] && !state.late[key] {
                 actions.push(Action::PayBy(key));
@@ -275,6 +282,8 @@ impl Sale {
             actions.extend([Action::Replicate(at), Action::FailOver(at)]);
         }
         let open = gate.serves(self, row.published);
+        let believed = row.closed < row.published || !self.keeps(Guard::RecoverClosed);
+        let open = open && believed;
         if !open {
             actions.push(Action::AskRecovery(at));
         }
@@ -332,6 +341,7 @@ impl Sale {
     fn act(&self, state: &mut State, action: Action) -> Option<()> {
         match action {
             Action::Ask(key) => shopper::ask(self, state, key)?,
+            Action::AskByLedger(key) => shopper::ask_by_ledger(self, state, key)?,
             Action::Call(at, acked) => {
                 let call = state.calls.remove(at);
                 // It ends even where it finds nothing to do.

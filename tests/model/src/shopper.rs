@@ -49,6 +49,27 @@ pub enum Step {
         /// The life that it was claimed in.
         epoch: u8,
     },
+    /// Whether the bucket's life is closed.
+    Believed {
+        /// The claim's bucket.
+        at: u8,
+        /// The life that it was claimed in.
+        epoch: u8,
+    },
+    /// Without a gate: closes the life that the row was read in.
+    CloseLife {
+        /// The claim's bucket.
+        at: u8,
+        /// The life.
+        epoch: u8,
+    },
+    /// Without a gate: the message.
+    SendByLedger {
+        /// The claim's bucket.
+        at: u8,
+        /// The life that was closed for it.
+        epoch: u8,
+    },
     /// The message.
     Send {
         /// The claim's bucket.
@@ -91,6 +112,26 @@ pub fn ask(sale: &Sale, state: &mut State, key: Key) -> Option<()> {
         return None;
     }
     state.call(key, next);
+    Some(())
+}
+
+/// A call begins to which no gate answers, whoever else they answer. `None`:
+/// nothing came of it.
+pub fn ask_by_ledger(sale: &Sale, state: &mut State, key: Key) -> Option<()> {
+    if !sale.ledger_only || state.asked[key] >= sale.calls || state.late[key] {
+        return None;
+    }
+    let places = [sale.home[key], 1 - sale.home[key]];
+    let has_some = |at: &u8| state.ledger.buckets[usize::from(*at)].spare >= 1;
+    let at = places.into_iter().take(sale.buckets).find(has_some)?;
+    state.asked[key] += 1;
+    let epoch = state.ledger.buckets[usize::from(at)].epoch;
+    let step = if sale.keeps(Guard::CloseFirst) {
+        Step::CloseLife { at, epoch }
+    } else {
+        Step::SendByLedger { at, epoch }
+    };
+    state.call(key, Some(step));
     Some(())
 }
 
@@ -147,8 +188,13 @@ pub fn go_on(sale: &Sale, state: &mut State, call: Call, acked: bool) -> Option<
         Step::Replicated { at, epoch } => {
             let replicated = replicated(sale, state, key, at, epoch, acked);
             if sale.keeps(Guard::LookAfterSend) {
-                answer(state, key, at, replicated);
-                None
+                let looks = replicated && sale.ledger_only && sale.keeps(Guard::LookAtClosed);
+                if looks {
+                    Some(Step::Believed { at, epoch })
+                } else {
+                    answer(state, key, at, replicated);
+                    None
+                }
             } else {
                 Some(Step::Send {
                     at,
@@ -156,6 +202,22 @@ pub fn go_on(sale: &Sale, state: &mut State, call: Call, acked: bool) -> Option<
                     replicated,
                 })
             }
+        }
+        Step::Believed { at, epoch } => {
+            let believed = state.ledger.buckets[usize::from(at)].closed < epoch;
+            answer(state, key, at, believed);
+            None
+        }
+        Step::CloseLife { at, epoch } => {
+            let closed = state.ledger.close_life(at, epoch);
+            closed.then_some(Step::SendByLedger { at, epoch })
+        }
+        Step::SendByLedger { at, epoch } => {
+            let group = &mut state.groups[usize::from(at)];
+            send(group, Message::ClaimCreated { key, epoch });
+            state.claimed[key] = true;
+            answer(state, key, at, false);
+            None
         }
         Step::Send {
             at,

@@ -20,6 +20,7 @@ pub fn plain() -> Sale {
         compares: false,
         payment: Payment::AtOnce,
         moves: 0,
+        ledger_only: false,
         without: Vec::new(),
         promise: None,
     }
@@ -66,6 +67,39 @@ pub fn failover() -> Sale {
         name: "a failover",
         failovers: 1,
         ..plain()
+    }
+}
+
+/// The gate answers some and not others, to whom claims are taken without it.
+pub fn apart() -> Sale {
+    Sale {
+        name: "claims without a gate that is there",
+        ledger_only: true,
+        payment: Payment::Never,
+        ..plain()
+    }
+}
+
+/// The same, with a primary that is lost.
+pub fn away() -> Sale {
+    Sale {
+        name: "claims without a gate that is lost",
+        failovers: 1,
+        ..apart()
+    }
+}
+
+/// The same with two buckets, and a key that asks both ways.
+pub fn away_from_home() -> Sale {
+    Sale {
+        name: "a key with and without gates",
+        buckets: 2,
+        units: [1, 1],
+        shopper: vec![0],
+        home: vec![0],
+        calls: 2,
+        limit: 2,
+        ..apart()
     }
 }
 

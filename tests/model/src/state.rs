@@ -68,6 +68,7 @@ impl State {
                 spare: units as i8,
                 epoch: 1,
                 published: 1,
+                closed: 0,
             };
             if sale.failovers == 0 {
                 gates[at].replica = Default::default();

@@ -16,6 +16,7 @@ pub fn lines(sale: &Sale, path: Path<State, Action>) -> Vec<String> {
 fn line(sale: &Sale, state: &State, action: Action) -> String {
     match action {
         Action::Ask(key) => format!("key {key} asks its home bucket {}", sale.home[key]),
+        Action::AskByLedger(key) => format!("no gate answers key {key}"),
         Action::Call(at, acked) => {
             let call = state.calls[at];
             let silent = if acked { "" } else { ", no replica answers" };

@@ -50,6 +50,13 @@ fn failovers() {
 }
 
 #[test]
+fn without_gates() {
+    holds(small::apart());
+    holds(small::away());
+    holds(small::away_from_home());
+}
+
+#[test]
 fn money() {
     holds(small::money());
 }

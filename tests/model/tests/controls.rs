@@ -65,6 +65,15 @@ fn lives() {
 }
 
 #[test]
+fn without_gates() {
+    breaks(small::apart(), Guard::Cap, NEVER_OVERSELL);
+    breaks(small::apart(), Guard::LookAtClosed, A_YES_STANDS);
+    breaks(small::apart(), Guard::CloseFirst, A_YES_STANDS);
+    breaks(small::apart(), Guard::RecoverClosed, RECOVERS);
+    breaks(small::away_from_home(), Guard::OneOrderAKey, LIMIT);
+}
+
+#[test]
 fn money() {
     breaks(small::money(), Guard::PayStatus, NEVER_OVERSELL);
     breaks(small::money(), Guard::CloseIntent, PAID_IN_TIME);

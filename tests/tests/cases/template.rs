@@ -161,7 +161,11 @@ fn b06_no_schedule_is_below_a_minute_and_runs_meet() {
         .iter()
         .map(|schedule| schedule.function.as_str())
         .collect();
-    for name in ["ControllerFunction", "SweeperFunction"] {
+    for name in [
+        "ControllerFunction",
+        "ReconcilerFunction",
+        "SweeperFunction",
+    ] {
         assert!(scheduled.contains(&name), "{name} is not scheduled");
     }
     for schedule in &template.schedules {

@@ -3,7 +3,7 @@
 
 use domain::order::VoidReason;
 use domain::slot::GateAddress;
-use domain::{BucketId, OrderStatus};
+use domain::{BucketId, ClaimId, OrderStatus};
 use gate::{Ask, Decision, Hold};
 use order_function::OrderFunction;
 use queue::{Message, Recover};
@@ -264,4 +264,92 @@ async fn a_worker_that_slept_through_a_recovery_does_not_undo_it() {
         adds_up(world, 4).await;
     }
     assert!(met >= 8, "{met}");
+}
+
+/// Claims were taken while the gate was away, and it comes back as it was: open,
+/// and without them. It is recovered all the same, and counts them.
+#[tokio::test]
+async fn a_life_that_was_closed_is_recovered_though_its_gate_is_open() {
+    let servers = gates::start();
+    let worker = start(&servers, &[4]).await;
+    let world = &worker.world;
+    let (_, yes) = worker.claims(0, 0..1, MINUTE).await;
+    // The control: an open gate is left alone.
+    worker.deliver(&[barrier(world, 1)]).await;
+    assert_eq!(address(world).await.epoch, 1);
+
+    let closed = world.ledger.close_life(&world.sale, BucketId(0), 1);
+    assert!(closed.await.unwrap());
+    let messages = [
+        without_gate(world, "v").await,
+        without_gate(world, "w").await,
+    ];
+    let mut batch = yes;
+    batch.extend(messages);
+    assert_eq!(worker.deliver(&batch).await, failed(&[]));
+    assert_eq!(world.allotted(0).await, 3);
+    // The gate knows one of the three.
+    assert_eq!(left(world).await, 3);
+    worker.deliver(&[barrier(world, 1)]).await;
+    assert_eq!(address(world).await.epoch, 2);
+    assert_eq!(left(world).await, 1);
+    adds_up(world, 4).await;
+    for shopper in ["u_0", "v", "w"] {
+        let again = claim(world, shopper).await;
+        assert!(matches!(again, Ok(Decision::Same(_))), "{again:?}");
+    }
+    claimed(world, "x").await;
+    // The life that was begun is believed: nothing has closed it.
+    worker.deliver(&[barrier(world, 2)]).await;
+    assert_eq!(address(world).await.epoch, 2);
+}
+
+/// A claim that was taken without its gate comes behind the recovery: it is
+/// adopted while there are units, and no yes has to make room for it.
+#[tokio::test]
+async fn a_claim_without_a_gate_behind_its_recovery_takes_nobodys_unit() {
+    let servers = gates::start();
+    let worker = start(&servers, &[2]).await;
+    let world = &worker.world;
+    let closed = world.ledger.close_life(&world.sale, BucketId(0), 1);
+    assert!(closed.await.unwrap());
+    forget(&servers);
+    let messages = [
+        without_gate(world, "v").await,
+        without_gate(world, "w").await,
+    ];
+    worker.deliver(&[barrier(world, 1)]).await;
+    // One unit is promised in the new life.
+    let yes = claimed(world, "u").await;
+    assert_eq!(worker.deliver(&messages).await, failed(&[]));
+    let of = async |shopper| world.find(&world.claim_id(0, shopper)).await.unwrap();
+    assert_eq!(of("v").await.status, OrderStatus::PendingPayment);
+    assert_eq!(of("w").await.void_reason, Some(VoidReason::Forgotten));
+    let message = Message::ClaimCreated(queue::ClaimCreated {
+        epoch: 2,
+        ..created(world, &yes.claim, "u").await
+    });
+    let message = serde_json::to_string(&message).unwrap();
+    assert_eq!(worker.deliver(&[message]).await, failed(&[]));
+    assert_eq!(of("u").await.status, OrderStatus::PendingPayment);
+}
+
+/// What the claim function sends for a shopper without asking the gate.
+async fn without_gate(world: &World, shopper: &str) -> String {
+    let created = created(world, &world.claim_id(0, shopper), shopper).await;
+    serde_json::to_string(&Message::ClaimCreated(created)).unwrap()
+}
+
+async fn created(world: &World, claim: &ClaimId, shopper: &str) -> queue::ClaimCreated {
+    let sale = world.ledger.sale(&world.sale).await.unwrap().unwrap();
+    queue::ClaimCreated {
+        claim: claim.clone(),
+        shopper: shopper.parse().unwrap(),
+        quantity: 1,
+        money: sale.config.price,
+        limit: 1,
+        claimed_at: world.now(),
+        pay_by: world.now() + MINUTE,
+        epoch: 1,
+    }
 }

@@ -131,3 +131,41 @@ async fn holds_of_a_frozen_bucket_end_in_the_ledger() {
     assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
     assert_eq!(world.allotted(0).await, 0);
 }
+
+/// No gate answers at all.
+#[tokio::test]
+async fn holds_end_in_the_ledger_while_the_gates_are_away() {
+    let servers = gates::start();
+    let world = World::new(&servers, &[60], serde_json::json!({})).await;
+    // More than one release takes.
+    for n in 0..50 {
+        let hold = world
+            .claim(0, &format!("u_{n}"), world.now() + MINUTE)
+            .await;
+        world.order(&hold).await;
+    }
+    servers.kill(0);
+    keep_up(&world, MINUTE / 2).await;
+    assert_eq!(world.allotted(0).await, 50);
+    keep_up(&world, MINUTE * 2).await;
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 50);
+    assert_eq!(world.allotted(0).await, 0);
+}
+
+/// A gate that is open in a life that was closed while it was away.
+#[tokio::test]
+async fn a_gate_that_nobody_believes_is_not_compared_but_recovered() {
+    for (mode, left, frozen) in [(0, 7, 0.0), (20, 10, 1.0)] {
+        let config = serde_json::json!({"ledger_only_rate_per_s": mode});
+        let world = World::new(gates::shared(), &[7], config).await;
+        world.gate.put(world.address(0), 3).await.unwrap();
+        let closed = world.ledger.close_life(&world.sale, domain::BucketId(0), 1);
+        assert!(closed.await.unwrap());
+        let sweeper = crate::sweeper(&world, SECOND).await;
+        let (swept, metrics) = testing::metrics_of(sweeper.sweep(true)).await;
+        assert!(swept.unwrap());
+        assert_eq!(world.left(0).await, left);
+        let told = metrics.of(runtime::Metric::FrozenBuckets, &world.sale);
+        assert_eq!(told, [frozen]);
+    }
+}

@@ -194,6 +194,7 @@ impl Fake {
             entries: self.tickets.len() as u64 - self.late,
             late: self.late,
             complete: true,
+            ..Gates::default()
         };
         let next = step(self.sale(), gates, now());
         if next.admission.round > self.sale().admission.round {

@@ -67,7 +67,9 @@ fn the_real_template_is_understood_as_a_whole() {
     assert_eq!(
         claim.rights,
         [
+            right("dynamodb:BatchGetItem", ledger),
             right("dynamodb:GetItem", ledger),
+            right("dynamodb:PutItem", ledger),
             right("dynamodb:UpdateItem", ledger),
             right(
                 "sqs:SendMessage",

@@ -9,3 +9,4 @@ mod release;
 mod resize;
 mod sales;
 mod shelf;
+mod without_gates;

@@ -1,0 +1,6 @@
+//! The reconciler function under Lambda.
+
+#[tokio::main]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    runtime::serve::<reconciler_function::ReconcilerFunction>().await
+}

@@ -1,0 +1,9 @@
+//! Gate against ledger, once, for everyone who compares them.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`compare`] | a bucket's gate and its rows side by side, and the rule that corrects a counter |
+//! | [`report`] | what a reconciliation of a whole sale came to, as it is kept and shown |
+
+pub mod compare;
+pub mod report;
