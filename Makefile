@@ -7,7 +7,7 @@ SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit api bench-start deploy-local setup setup-python setup-sam
+.PHONY: demo up test lint validate unit valkey api faults bench-start deploy-local setup setup-python setup-sam
 
 TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
@@ -20,7 +20,7 @@ up: setup
 	cargo build -q --workspace --bin local
 	target/debug/local up --port $(PORT)
 
-test: lint unit api
+test: lint unit valkey api
 
 lint: setup-python
 	.venv/bin/cfn-lint $(TEMPLATES)
@@ -37,6 +37,17 @@ validate: setup-sam
 
 unit: setup
 	cargo test --workspace
+
+# The same on Valkey: everything about the gates, and a sale that outlives a
+# primary. GATE_PROGRAM chooses the server for any other program, too.
+valkey: setup
+	GATE_PROGRAM="$$(.ci/setup-valkey)" cargo test --workspace --test gates --test failover
+
+# A sale for each fault, half an hour on two cores, audited:
+# `make faults FAULTS="--only primary,flush"`; docs/faults.md says what of it.
+faults: setup
+	cargo build -q --workspace --bin faults
+	target/debug/faults $(FAULTS)
 
 # The tests' own artefacts: a build of `local` alone has other features of its
 # dependencies, and so all of them once more.

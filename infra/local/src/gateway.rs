@@ -139,7 +139,9 @@ impl Gateway {
                 tracing::error!(route = route.key, %error, "the answer can't be read");
                 Err(internal_server_error())
             }
-            Err(InvokeError::Failed(_) | InvokeError::Unknown) => Err(internal_server_error()),
+            Err(InvokeError::Failed(_) | InvokeError::Killed | InvokeError::Unknown) => {
+                Err(internal_server_error())
+            }
             Err(InvokeError::Throttled | InvokeError::TimedOut) => Err(message(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Service Unavailable",

@@ -8,4 +8,5 @@ mod described;
 mod release;
 mod resize;
 mod sales;
+mod service;
 mod shelf;
