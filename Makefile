@@ -43,10 +43,10 @@ unit: setup
 valkey: setup
 	GATE_PROGRAM="$$(.ci/setup-valkey)" cargo test --workspace --test gates --test failover
 
-# A sale for each fault, half an hour on two cores, audited:
-# `make faults FAULTS="--only primary,flush"`; docs/faults.md says what of it.
+# A sale for each fault, audited, half an hour on two cores; docs/faults.md says
+# what they are: `make faults FAULTS="--only primary,flush"`. Built as the tests are.
 faults: setup
-	cargo build -q --workspace --bin faults
+	cargo test -q --workspace --no-run --test faults
 	target/debug/faults $(FAULTS)
 
 # The tests' own artefacts: a build of `local` alone has other features of its
