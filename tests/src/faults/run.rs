@@ -88,6 +88,8 @@ impl Scale {
             waitlist_pay_window_s: Some(self.waitlist_pay_window_s),
             claim_spread_s: 1,
             passes_per_s: 700,
+            // A busy machine is no stranded unit.
+            sale_limit_s: Some(900),
             shares: Shares {
                 never_pay: self.never_pay,
                 webhook_copies_max: if fault == Fault::Provider { 5 } else { 3 },

@@ -96,10 +96,12 @@ async fn look_at(gate: Gate, gates: watch::Receiver<Gates>, id: BucketId, seen: 
     loop {
         let address = gates.borrow().of(id).cloned();
         let Some(address) = address else { return };
-        // Out of reach is closed.
-        let open = gate.is_open(&address).await.unwrap_or(false);
-        // A life that began meanwhile is looked at the next time.
-        if gates.borrow().of(id) == Some(&address) {
+        let open = gate.is_open(&address).await;
+        // Out of reach is not frozen, and a life that began meanwhile is looked
+        // at the next time.
+        if let Ok(open) = open
+            && gates.borrow().of(id) == Some(&address)
+        {
             let mut seen = lock(&seen);
             let was = seen.buckets.entry(id).or_default();
             if was.last().map(|(_, open)| *open) != Some(open) {
