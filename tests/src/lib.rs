@@ -8,6 +8,8 @@
 //! | [`shopper`] | one shopper: pass, entry, claim, payment |
 //! | [`books`] | what must be true of a sale at any time, and when it has come to rest |
 //! | [`link`] | a way to a server that a test can cut or slow down |
+//! | [`wire`] | ways on which answers are lost, requests doubled, nodes cut off |
+//! | [`faults`] | whole sales in which something breaks |
 //! | [`answer`] | what came back |
 //!
 //! Tests wait for conditions, never for a time that should be enough; only
@@ -19,10 +21,12 @@
 
 pub mod answer;
 pub mod books;
+pub mod faults;
 pub mod link;
 pub mod sale;
 pub mod shop;
 pub mod shopper;
+pub mod wire;
 
 use std::time::Duration;
 

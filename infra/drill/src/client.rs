@@ -73,6 +73,8 @@ pub(crate) struct Answer {
     retry_after: Option<Duration>,
     /// How long the answer may be kept.
     pub(crate) max_age: Duration,
+    /// From the sending to the last byte.
+    pub(crate) took: Duration,
     body: Vec<u8>,
 }
 
@@ -184,12 +186,13 @@ impl Client {
     async fn exchange(&self, request: Request<'_>) -> Answer {
         let call = request.call;
         let sent = Instant::now();
-        let answer = match self.attempt(request).await {
+        let mut answer = match self.attempt(request).await {
             Ok(answer) => answer,
             Err(error) => no_answer(&error),
         };
+        answer.took = sent.elapsed();
         self.record
-            .answered(call, sent.elapsed(), answer.status, &answer.problem.error);
+            .answered(call, answer.took, answer.status, &answer.problem.error);
         answer
     }
 
@@ -230,6 +233,7 @@ impl Client {
             problem,
             retry_after,
             max_age,
+            took: Duration::ZERO,
             body,
         })
     }
@@ -252,6 +256,7 @@ fn no_answer(error: &reqwest::Error) -> Answer {
         },
         retry_after: None,
         max_age: Duration::ZERO,
+        took: Duration::ZERO,
         body: Vec::new(),
     }
 }

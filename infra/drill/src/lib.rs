@@ -54,5 +54,5 @@ pub async fn run(config: Config) -> anyhow::Result<Outcome> {
     .await;
     display.stop().await;
     let ledger = ran?;
-    Ok(outcome::of(&world, &ledger, started.elapsed()))
+    Ok(outcome::of(&world, ledger, started.elapsed()))
 }

@@ -8,9 +8,9 @@ use domain::SaleId;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::audit::{self, Audit, Ledger};
+use crate::audit::{self, Audit, Ledger, Told};
 use crate::config::Config;
-use crate::record::{Count, Latency, lock};
+use crate::record::{ClaimCall, Count, Latency, lock};
 use crate::world::{World, read};
 
 /// All that a drill found.
@@ -44,10 +44,19 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Promise by promise.
     pub audit: Audit,
+    /// What the audit was held against, for those who ask further.
+    #[serde(skip)]
+    pub ledger: Ledger,
+    /// What shoppers were told.
+    #[serde(skip)]
+    pub told: Told,
+    /// Every claim that was sent.
+    #[serde(skip)]
+    pub claim_calls: Vec<ClaimCall>,
 }
 
 /// Audits the ledger and gathers what was recorded.
-pub(crate) fn of(world: &World, ledger: &Ledger, took: Duration) -> Outcome {
+pub(crate) fn of(world: &World, ledger: Ledger, took: Duration) -> Outcome {
     let endings = world.tally.endings();
     let mut told = lock(&world.told).clone();
     told.entrants = read(&world.tally.entries);
@@ -78,7 +87,10 @@ pub(crate) fn of(world: &World, ledger: &Ledger, took: Duration) -> Outcome {
         latencies: world.client.record.latencies(),
         counts,
         notes: lock(&world.notes).clone(),
-        audit: audit::audit(ledger, &told),
+        audit: audit::audit(&ledger, &told),
+        ledger,
+        told,
+        claim_calls: std::mem::take(&mut *lock(&world.claim_calls)),
     }
 }
 

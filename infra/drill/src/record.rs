@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use jiff::Timestamp;
 use serde::Serialize;
 
 /// Every call that the drill makes, with its method and name.
@@ -73,6 +74,20 @@ pub struct Count {
     pub error: String,
     /// How often.
     pub count: u64,
+}
+
+/// One claim that was sent, for those who want to know whose were slow, and
+/// when.
+#[derive(Debug, Clone)]
+pub struct ClaimCall {
+    /// Which shopper, by number: `shopper-7` is 7.
+    pub shopper: u32,
+    /// When it was sent.
+    pub sent: Timestamp,
+    /// Until the last byte of the answer.
+    pub took: Duration,
+    /// HTTP status; 0 if there was no answer.
+    pub status: u16,
 }
 
 /// The name under which waiting for one of the drill's own connections is

@@ -12,12 +12,13 @@ use domain::order::ClaimStatus;
 use domain::sale::SaleState;
 use rand::RngExt;
 use rand::rngs::SmallRng;
+use runtime::Clock;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client::{Answer, Lane, Request};
 use crate::config::Mode;
 use crate::edge::{POLL, Status};
-use crate::record::{Call, lock};
+use crate::record::{Call, ClaimCall, lock};
 use crate::roles::{self, Role};
 use crate::wire;
 use crate::world::{Ending, World, count};
@@ -340,7 +341,15 @@ impl Shopper {
             (Some(_), None) => Lane::Winner,
             _ => Lane::Crowd,
         };
-        self.world.client.send(lane, request).await
+        let sent = Clock::system().now();
+        let answer = self.world.client.send(lane, request).await;
+        lock(&self.world.claim_calls).push(ClaimCall {
+            shopper: self.number,
+            sent,
+            took: answer.took,
+            status: answer.status,
+        });
+        answer
     }
 
     /// Keeps what the answers to one key promised, for the audit: a yes must

@@ -14,7 +14,7 @@ use crate::audit::Told;
 use crate::client::Client;
 use crate::config::Config;
 use crate::edge::{Edge, Status};
-use crate::record::lock;
+use crate::record::{ClaimCall, lock};
 
 /// A drill that is under way.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(crate) sessions: Mutex<Vec<String>>,
     /// What shoppers were told; held against the ledger at the end.
     pub(crate) told: Mutex<Told>,
+    /// Every claim that was sent.
+    pub(crate) claim_calls: Mutex<Vec<ClaimCall>>,
     /// What the reader should know beside the figures.
     pub(crate) notes: Mutex<Vec<String>>,
     stopped: AtomicBool,
@@ -153,6 +155,7 @@ impl World {
             tally: Tally::default(),
             sessions: Mutex::new(Vec::new()),
             told: Mutex::new(told),
+            claim_calls: Mutex::new(Vec::new()),
             notes: Mutex::new(Vec::new()),
             stopped: AtomicBool::new(false),
             intents_until: Mutex::new(None),

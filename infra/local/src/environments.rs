@@ -2,6 +2,7 @@
 //! its own, is made when all others are busy and is used again last in, first
 //! out. A run that takes too long or panics costs its environment.
 
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub enum InvokeError {
     Failed(String),
     /// The function took longer than its `Timeout`, or the system stopped.
     TimedOut,
+    /// The function was killed.
+    Killed,
 }
 
 impl std::fmt::Display for InvokeError {
@@ -42,6 +45,7 @@ impl std::fmt::Display for InvokeError {
             Self::Throttled => f.write_str("all environments are busy"),
             Self::Failed(cause) => write!(f, "the function failed: {cause}"),
             Self::TimedOut => f.write_str("the run was cut off"),
+            Self::Killed => f.write_str("the run was killed"),
         }
     }
 }
@@ -58,6 +62,11 @@ pub(crate) struct Pool {
     /// One permit for each environment that may run at the same time.
     permits: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
+    /// How far the clocks of its environments are off.
+    apart: SignedDuration,
+    starts: AtomicI32,
+    /// Is it dead? A run that sees it die ends where it is.
+    dead: watch::Sender<bool>,
 }
 
 impl Pool {
@@ -78,7 +87,33 @@ impl Pool {
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(concurrency)),
             stopped,
+            apart: SignedDuration::ZERO,
+            starts: AtomicI32::new(0),
+            dead: watch::Sender::new(false),
         }
+    }
+
+    /// The same with clocks that are off by so much: one ahead, one behind,
+    /// one right, and so on.
+    pub(crate) fn apart(self, apart: SignedDuration) -> Self {
+        Self { apart, ..self }
+    }
+
+    /// Kills what runs, where it is, and starts nothing more.
+    pub(crate) fn kill(&self) {
+        self.dead.send_replace(true);
+        self.clear();
+    }
+
+    /// Waits until it is not dead.
+    pub(crate) async fn alive(&self) {
+        // Its sender is here: there is always an answer.
+        let _ = self.dead.subscribe().wait_for(|dead| !*dead).await;
+    }
+
+    /// Starts again.
+    pub(crate) fn revive(&self) {
+        self.dead.send_replace(false);
     }
 
     /// Runs the function once. The run goes on when the caller loses
@@ -90,12 +125,15 @@ impl Pool {
         let permit = Arc::clone(&self.permits)
             .try_acquire_owned()
             .map_err(|_| InvokeError::Throttled)?;
+        let mut dead = self.dead.subscribe();
         let pool = Arc::clone(self);
         let run = tokio::spawn(async move {
             let mut stopped = pool.stopped.clone();
             let answer = tokio::select! {
-                answer = pool.run(&event) => answer,
+                biased;
+                _ = dead.wait_for(|dead| *dead) => Err(InvokeError::Killed),
                 _ = stopped.wait_for(|stopped| *stopped) => Err(InvokeError::TimedOut),
+                answer = pool.run(&event) => answer,
             };
             drop(permit);
             answer
@@ -148,7 +186,12 @@ impl Pool {
     }
 
     async fn cold_start(&self) -> Result<Box<dyn Instance>, InvokeError> {
-        let start = (self.start)(self.environment.clone());
+        let mut environment = self.environment.clone();
+        let number = self.starts.fetch_add(1, Ordering::Relaxed);
+        environment.clock = environment
+            .clock
+            .ahead(self.apart * [1, -1, 0][number as usize % 3]);
+        let start = (self.start)(environment);
         let started = tokio::time::timeout(START_LIMIT, start)
             .await
             .context("it did not start in time")
@@ -177,7 +220,7 @@ impl Pool {
 mod tests {
     use super::*;
     use futures::future::BoxFuture;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     /// Starts of all pools of this test binary that use [`start`].
     static STARTS: AtomicUsize = AtomicUsize::new(0);
@@ -276,6 +319,23 @@ mod tests {
             Err(InvokeError::TimedOut)
         ));
         assert_ne!(run(&pool, "a").await.unwrap(), second);
+    }
+
+    #[tokio::test]
+    async fn who_is_killed_stops_where_it_is_until_it_is_revived() {
+        let (pool, _stop) = pool(2);
+        run(&pool, "a").await.unwrap();
+        let hanging = tokio::spawn({
+            let pool = Arc::clone(&pool);
+            async move { run(&pool, "hang").await }
+        });
+        tokio::task::yield_now().await;
+        pool.kill();
+        assert!(matches!(hanging.await.unwrap(), Err(InvokeError::Killed)));
+        assert!(matches!(run(&pool, "a").await, Err(InvokeError::Killed)));
+        pool.revive();
+        run(&pool, "a").await.unwrap();
+        assert_eq!(pool.lock().len(), 1, "the ones before are gone");
     }
 
     #[tokio::test]

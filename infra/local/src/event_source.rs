@@ -47,6 +47,8 @@ impl EventSource {
         let poll = async {
             // A slot first: a batch that waits for one would age in flight.
             while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+                // What nobody can take is not received either.
+                source.pool.alive().await;
                 let visibility = source.queue.visibility();
                 let batch = source
                     .queue

@@ -1,6 +1,7 @@
 //! The rules of one SQS FIFO queue. No clock and no I/O: "now" is handed in.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
@@ -16,6 +17,11 @@ pub struct Faults {
     pub copies: u32,
     /// Every message stays hidden this long before it is first received.
     pub delay: Duration,
+    /// Up to so many further copies of each message, some messages none: as if
+    /// a delivery had been repeated after its group went on.
+    pub stray_copies: u32,
+    /// A copy of those comes at any time up to so long after the message.
+    pub stray_within: Duration,
 }
 
 /// How one queue behaves.
@@ -91,6 +97,8 @@ pub(crate) struct Fifo {
     seen: HashMap<(Option<String>, String), (String, u64, Instant)>,
     /// The same in order of time, to forget them.
     seen_order: VecDeque<((Option<String>, String), Instant)>,
+    /// Copies that come later, in no order.
+    strays: Vec<(Instant, Message)>,
     sequence: u64,
 }
 
@@ -102,6 +110,7 @@ impl Fifo {
             groups: HashMap::new(),
             seen: HashMap::new(),
             seen_order: VecDeque::new(),
+            strays: Vec::new(),
             sequence: 0,
         }
     }
@@ -136,9 +145,52 @@ impl Fifo {
             };
             self.put(message);
         }
+        self.stray(now, now_ms, &id, &message);
         self.seen.insert(key.clone(), (id.clone(), first, now));
         self.seen_order.push_back((key, now));
         (id, first)
+    }
+
+    /// Lays copies by. How many and when is a matter of the message alone, so
+    /// that a run can be repeated.
+    fn stray(&mut self, now: Instant, now_ms: i64, id: &str, message: &NewMessage) {
+        let Faults {
+            stray_copies: most,
+            stray_within: within,
+            ..
+        } = self.faults;
+        let chance = |what: u32| {
+            let mut hasher = DefaultHasher::new();
+            (what, &message.deduplication).hash(&mut hasher);
+            f64::from(hasher.finish() as u32) / (f64::from(u32::MAX) + 1.0)
+        };
+        let copies = (f64::from(most + 1) * chance(0)) as u32;
+        for copy in 1..=copies {
+            let stray = Message {
+                id: id.to_owned(),
+                group: message.group.clone(),
+                deduplication: message.deduplication.clone(),
+                body: message.body.clone(),
+                sequence: 0,
+                receives: 0,
+                sent_ms: now_ms,
+                first_received_ms: None,
+                hidden_until: None,
+            };
+            self.strays
+                .push((now + within.mul_f64(chance(copy)), stray));
+        }
+    }
+
+    /// Puts in the copies whose time has come.
+    fn gather(&mut self, now: Instant) {
+        for (_, stray) in self
+            .strays
+            .extract_if(.., |(at, _)| *at <= now)
+            .collect::<Vec<_>>()
+        {
+            self.accept(stray);
+        }
     }
 
     /// Puts a dead letter in, as it is.
@@ -160,6 +212,7 @@ impl Fifo {
         limit: usize,
         visibility: Duration,
     ) -> (Vec<Message>, Vec<Message>) {
+        self.gather(now);
         let mut received = Vec::new();
         let mut dead = Vec::new();
         let mut ready: Vec<(u64, String)> = self
@@ -234,6 +287,7 @@ impl Fifo {
         let hidden = self.groups.values().flatten();
         hidden
             .filter_map(|message| message.hidden_until)
+            .chain(self.strays.iter().map(|(at, _)| *at))
             .filter(|until| *until > now)
             .min()
     }
@@ -436,11 +490,38 @@ mod tests {
         queue.fifo.faults = Faults {
             copies: 1,
             delay: Duration::from_secs(1),
+            ..Faults::default()
         };
         queue.send("a", "1");
         assert!(queue.receive(10).is_empty());
         queue.pass(Duration::from_secs(1));
         assert_eq!(queue.bodies(10), ["1", "1"]);
+    }
+
+    #[test]
+    fn strays_come_after_their_group_went_on() {
+        let mut queue = Queue::new();
+        queue.fifo.faults = Faults {
+            stray_copies: 4,
+            stray_within: Duration::from_secs(60),
+            ..Faults::default()
+        };
+        let names: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+        for name in &names {
+            queue.send("a", name);
+        }
+        let mut came = HashMap::new();
+        for _ in 0..=60 {
+            for message in queue.receive(1_000) {
+                *came.entry(message.body.clone()).or_insert(0) += 1;
+                queue.fifo.delete(queue.now, &message.receipt()).unwrap();
+            }
+            queue.pass(Duration::from_secs(1));
+        }
+        assert_eq!(came.len(), names.len());
+        let with = |times| came.values().filter(|came| **came == times).count();
+        assert!((1..=5).all(|times| with(times) > 5), "{came:?}");
+        assert_eq!((1..=5).map(with).sum::<usize>(), names.len());
     }
 
     #[test]

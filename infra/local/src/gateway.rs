@@ -140,7 +140,9 @@ impl Gateway {
                 Err(internal_server_error())
             }
             Err(InvokeError::TooLarge) => Err(too_large()),
-            Err(InvokeError::Failed(_) | InvokeError::Unknown) => Err(internal_server_error()),
+            Err(InvokeError::Failed(_) | InvokeError::Killed | InvokeError::Unknown) => {
+                Err(internal_server_error())
+            }
             Err(InvokeError::Throttled | InvokeError::TimedOut) => Err(message(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Service Unavailable",

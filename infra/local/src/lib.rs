@@ -35,3 +35,4 @@ pub use options::Options;
 pub use queue::Queue;
 pub use system::{System, own_template, read_template};
 pub use testing::GateServers;
+pub use testing::gate_servers::{NodePorts, free_ports};

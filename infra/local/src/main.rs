@@ -53,9 +53,10 @@ struct Up {
     /// Value of a secret of the template, as Name=value; may be repeated.
     #[arg(long = "secret", value_parser = pair)]
     secrets: Vec<(String, String)>,
-    /// Redis or Valkey program, if not the first one on the path.
-    #[arg(long)]
-    gate_program: Option<String>,
+    /// What the gates run on: `redis`, `valkey`, or the path of a server [default:
+    /// the first that is installed].
+    #[arg(long, env = "GATE_PROGRAM", value_parser = engine)]
+    engine: Option<String>,
     /// Primaries of the gates' cluster.
     #[arg(long, default_value_t = 1)]
     primaries: usize,
@@ -76,6 +77,14 @@ struct Up {
 fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write Name=value")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn engine(text: &str) -> Result<String, String> {
+    Ok(match text {
+        "redis" | "valkey" => format!("{text}-server"),
+        "" => return Err("name an engine, or the path of a server".to_owned()),
+        path => path.to_owned(),
+    })
 }
 
 #[tokio::main]
@@ -106,7 +115,7 @@ async fn run(up: Up) -> anyhow::Result<()> {
             .into_iter()
             .map(|(name, value)| (name, value.into()))
             .collect(),
-        gate_program: up.gate_program,
+        gate_program: up.engine,
         primaries: up.primaries,
         replicas: up.replicas,
         schedule_every: Duration::from_millis(up.schedule_every_ms),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use secrecy::SecretString;
+use testing::gate_servers::NodePorts;
 
 /// Choices with sensible defaults: `Options::default()` is a whole system on
 /// free ports.
@@ -28,8 +29,15 @@ pub struct Options {
     pub settings: BTreeMap<String, BTreeMap<String, String>>,
     /// How much the clocks of single functions are ahead.
     pub skew: BTreeMap<String, SignedDuration>,
-    /// Redis or Valkey program; looked for on the path if none is named.
+    /// How far the clocks of the environments of one function are off, beside
+    /// that: one is as much ahead, the next as much behind, the third right.
+    pub skew_apart: SignedDuration,
+    /// Redis or Valkey program; the environment's `GATE_PROGRAM`, or looked
+    /// for on the path, if none is named.
     pub gate_program: Option<String>,
+    /// Ports of the gates' cluster, primaries first; free ones if none are
+    /// given.
+    pub gate_ports: Vec<NodePorts>,
     /// Primaries of the gates' cluster.
     pub primaries: usize,
     /// Replicas of each primary.
@@ -63,7 +71,9 @@ impl Default for Options {
             secrets: BTreeMap::new(),
             settings: BTreeMap::new(),
             skew: BTreeMap::new(),
+            skew_apart: SignedDuration::ZERO,
             gate_program: None,
+            gate_ports: Vec::new(),
             primaries: 1,
             replicas: 1,
             node_timeout: Duration::from_secs(5),

@@ -84,6 +84,7 @@ impl System {
             replicas: options.replicas,
             node_timeout: options.node_timeout,
             secure: false,
+            ports: options.gate_ports.clone(),
         };
         let gate = tokio::task::spawn_blocking(move || GateServers::start(&plan)).await??;
         let gate_url = gate.url();
@@ -186,7 +187,8 @@ impl System {
                 start,
                 environment,
                 stopped.clone(),
-            );
+            )
+            .apart(options.skew_apart);
             self.pools.insert(function.id.clone(), Arc::new(pool));
         }
         Ok(())
@@ -400,10 +402,43 @@ impl System {
     /// There is no such function, it is throttled, it failed, or it took too
     /// long.
     pub async fn invoke(&self, function: &str, event: &Value) -> Result<Value, InvokeError> {
-        let function = self.function(function).ok_or(InvokeError::Unknown)?;
-        let pool = self.pools.get(&function.id).ok_or(InvokeError::Unknown)?;
+        let pool = self.pool(function)?;
         let answer = pool.invoke(event.to_string().into_bytes()).await?;
         serde_json::from_slice(&answer).map_err(|error| InvokeError::Failed(error.to_string()))
+    }
+
+    /// Kills every environment of a function in the middle of what it does,
+    /// and starts none until [`System::revive`].
+    ///
+    /// # Errors
+    /// There is no such function.
+    pub fn kill(&self, function: &str) -> Result<(), InvokeError> {
+        self.pool(function)?.kill();
+        Ok(())
+    }
+
+    /// Lets a function run again after [`System::kill`].
+    ///
+    /// # Errors
+    /// There is no such function.
+    pub fn revive(&self, function: &str) -> Result<(), InvokeError> {
+        self.pool(function)?.revive();
+        Ok(())
+    }
+
+    /// Throws a function's idle environments away: who comes next starts anew,
+    /// with connections of its own, beside those that are busy.
+    ///
+    /// # Errors
+    /// There is no such function.
+    pub fn renew(&self, function: &str) -> Result<(), InvokeError> {
+        self.pool(function)?.clear();
+        Ok(())
+    }
+
+    fn pool(&self, function: &str) -> Result<&Arc<Pool>, InvokeError> {
+        let function = self.function(function).ok_or(InvokeError::Unknown)?;
+        self.pools.get(&function.id).ok_or(InvokeError::Unknown)
     }
 
     /// Ends everything: no new calls, runs are cut off, servers end. A second

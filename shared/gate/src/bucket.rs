@@ -120,6 +120,8 @@ pub struct BucketGate {
     stock: String,
     due: String,
     rate: String,
+    /// Written so that there is something to wait for; never read.
+    look: String,
     epoch: u64,
     pub(crate) fence: Fence,
 }
@@ -143,6 +145,7 @@ impl Gate {
             stock: stock_key(&tag),
             due: due_key(&tag),
             rate: format!("{{{tag}}}:rate"),
+            look: format!("{{{tag}}}:look"),
             epoch: address.epoch,
             fence: Fence::new(&tag, address.epoch),
             tag,
@@ -303,9 +306,10 @@ impl BucketGate {
         looked
     }
 
-    /// `WAIT` comes last: it is about what its connection has seen, and that
-    /// may be a new one, to a primary on which the claim was written by
-    /// another.
+    /// `WAIT` comes last, behind a write: the connection may be a new one, to a
+    /// primary on which another one wrote the claim. Of a connection that has
+    /// only read, Valkey says at once that everything is acknowledged (seen on
+    /// 9.1; Redis 7 waits for what was read, too).
     async fn look_at(&self, claim: &ClaimId) -> Result<bool, Error> {
         let mut look = pipe();
         look.cmd("SCRIPT").arg("EXISTS").arg(&self.fence.sha);
@@ -313,11 +317,13 @@ impl BucketGate {
             .arg(&self.stock)
             .arg("epoch")
             .arg(format!("c:{}", claim.digest()));
+        look.cmd("SET").arg(&self.look).arg(1);
         look.add_command(self.wait());
         let mut answers = self.gate.run_all(&self.tag, look).await?.into_iter();
         let mut answer = || answers.next().unwrap_or(Value::Nil);
         let known: Vec<bool> = read(answer())?;
         let (epoch, record): (Option<u64>, Option<String>) = read(answer())?;
+        let _written = answer();
         let acknowledged: u32 = read(answer())?;
         let hold: Option<Hold> = record.map(|record| record.parse()).transpose()?;
         Ok(acknowledged >= self.gate.acks

@@ -22,6 +22,13 @@ impl Clock {
         Self { skew }
     }
 
+    /// The same clock, ahead of itself by `further`.
+    pub fn ahead(self, further: SignedDuration) -> Self {
+        Self {
+            skew: self.skew + further,
+        }
+    }
+
     /// Now, in whole milliseconds: that is what the ledger and the gates keep,
     /// so that a time read back equals the time that was written.
     #[allow(clippy::disallowed_methods)] // this is the one place

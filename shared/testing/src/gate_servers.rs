@@ -15,6 +15,9 @@ use uuid::Uuid;
 
 /// Programs that will do, best first.
 const PROGRAMS: [&str; 2] = ["valkey-server", "redis-server"];
+/// Names another program for everything that starts a cluster without naming
+/// one: the same tests run on Redis and on Valkey.
+const PROGRAM_VARIABLE: &str = "GATE_PROGRAM";
 /// A cluster that is not whole by then never will be.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// A free port may be taken before the server has it.
@@ -38,6 +41,35 @@ pub struct Plan {
     /// TLS on every port, and a password, as the cluster of a deployment has
     /// them.
     pub secure: bool,
+    /// The nodes' ports, primaries first; free ones if none are given.
+    pub ports: Vec<NodePorts>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            program: None,
+            primaries: 1,
+            replicas: 1,
+            node_timeout: Duration::from_secs(15),
+            secure: false,
+            ports: Vec::new(),
+        }
+    }
+}
+
+/// Where a node listens, and where it tells others that it does: whoever
+/// stands between sees the traffic of clients, replicas and the cluster's bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodePorts {
+    /// For clients and replicas.
+    pub port: u16,
+    /// For the cluster's bus.
+    pub bus: u16,
+    /// Told in place of `port`.
+    pub told_port: u16,
+    /// Told in place of `bus`.
+    pub told_bus: u16,
 }
 
 /// A running cluster. It ends when this is dropped, or when this process ends
@@ -56,8 +88,7 @@ pub struct GateServers {
 
 #[derive(Debug)]
 struct Node {
-    port: u16,
-    bus_port: u16,
+    ports: NodePorts,
     client: Client,
     server: Mutex<Option<Server>>,
 }
@@ -175,15 +206,18 @@ impl GateServers {
             nodes: Vec::new(),
         };
         let count = plan.primaries * (1 + plan.replicas);
-        // All are held at once, so that no port is given twice.
-        let free: Vec<TcpListener> = (0..count * 2)
-            .map(|_| TcpListener::bind("127.0.0.1:0"))
-            .collect::<Result<_, _>>()?;
-        for pair in free.chunks(2) {
-            let port = pair[0].local_addr()?.port();
+        let ports = match &plan.ports[..] {
+            [] => free_ports(count)?,
+            given => given.to_vec(),
+        };
+        ensure!(
+            ports.len() == count,
+            "a cluster of {count} nodes has ports for each"
+        );
+        for ports in ports {
+            let port = ports.port;
             servers.nodes.push(Node {
-                port,
-                bus_port: pair[1].local_addr()?.port(),
+                ports,
                 client: match &servers.secured {
                     Some(secured) => secured.client(port)?,
                     None => Client::open(format!("redis://127.0.0.1:{port}"))?,
@@ -191,7 +225,6 @@ impl GateServers {
                 server: Mutex::new(None),
             });
         }
-        drop(free);
         for index in 0..count {
             servers.restart(index)?;
         }
@@ -223,8 +256,8 @@ impl GateServers {
             redis::cmd("CLUSTER")
                 .arg("MEET")
                 .arg("127.0.0.1")
-                .arg(first.port)
-                .arg(first.bus_port)
+                .arg(first.ports.told_port)
+                .arg(first.ports.told_bus)
                 .exec(&mut node.connect(end)?)?;
         }
         for (index, node) in replicas.iter().enumerate() {
@@ -275,7 +308,7 @@ impl GateServers {
         let seeds: Vec<String> = self
             .nodes
             .iter()
-            .map(|node| format!("{scheme}://127.0.0.1:{}", node.port))
+            .map(|node| format!("{scheme}://127.0.0.1:{}", node.ports.told_port))
             .collect();
         seeds.join(",")
     }
@@ -294,12 +327,18 @@ impl GateServers {
     }
 
     fn directory_of(&self, node: &Node) -> PathBuf {
-        self.directory.join(node.port.to_string())
+        self.directory.join(node.ports.port.to_string())
     }
 
     /// The nodes' ports: first those that began as primaries.
     pub fn ports(&self) -> Vec<u16> {
-        self.nodes.iter().map(|node| node.port).collect()
+        self.nodes.iter().map(|node| node.ports.port).collect()
+    }
+
+    /// Which node tells this port for clients.
+    pub(crate) fn index_of(&self, told_port: u16) -> Option<usize> {
+        let mut nodes = self.nodes.iter();
+        nodes.position(|node| node.ports.told_port == told_port)
     }
 
     /// How many nodes began as primaries.
@@ -365,7 +404,7 @@ impl GateServers {
     fn spawn(&self, node: &Node, directory: &Path) -> anyhow::Result<Server> {
         let log = std::fs::File::create(directory.join("log"))?;
         let mut command = Command::new(&self.program);
-        let port = node.port.to_string();
+        let port = node.ports.port.to_string();
         match &self.secured {
             Some(secured) => command
                 .args(secured.arguments(directory)?)
@@ -374,7 +413,8 @@ impl GateServers {
         };
         let mut process = command
             .current_dir(directory)
-            .args(["--cluster-port", &node.bus_port.to_string()])
+            .args(["--cluster-port", &node.ports.bus.to_string()])
+            .args(node.ports.told())
             .args(["--bind", "127.0.0.1"])
             .args(["--cluster-enabled", "yes"])
             .args(["--cluster-config-file", "nodes.conf"])
@@ -422,6 +462,45 @@ impl Drop for GateServers {
     }
 }
 
+impl NodePorts {
+    /// What a server is started with, if it tells other ports than its own.
+    fn told(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        for (name, own, told) in [
+            ("--cluster-announce-port", self.port, self.told_port),
+            ("--cluster-announce-bus-port", self.bus, self.told_bus),
+        ] {
+            if own != told {
+                arguments.extend([name.to_owned(), told.to_string()]);
+            }
+        }
+        arguments
+    }
+}
+
+/// Free ports for so many nodes. All are held at once, so that none is given
+/// twice.
+///
+/// # Errors
+/// There are none.
+pub fn free_ports(nodes: usize) -> anyhow::Result<Vec<NodePorts>> {
+    let held: Vec<TcpListener> = (0..nodes * 2)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect::<Result<_, _>>()?;
+    let port = |listener: &TcpListener| anyhow::Ok(listener.local_addr()?.port());
+    held.chunks(2)
+        .map(|pair| {
+            let (port, bus) = (port(&pair[0])?, port(&pair[1])?);
+            Ok(NodePorts {
+                port,
+                bus,
+                told_port: port,
+                told_bus: bus,
+            })
+        })
+        .collect()
+}
+
 impl Node {
     fn lock(&self) -> MutexGuard<'_, Option<Server>> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
@@ -445,8 +524,11 @@ impl Node {
     }
 }
 
-/// The program to run: the named one, or the first that is installed.
+/// The program to run: the named one, the environment's, or the first that is
+/// installed.
 fn program(named: Option<&str>) -> anyhow::Result<String> {
+    let variable = std::env::var(PROGRAM_VARIABLE).ok();
+    let named = named.or(variable.as_deref().filter(|name| !name.is_empty()));
     let candidates: &[&str] = match &named {
         Some(named) => std::slice::from_ref(named),
         None => &PROGRAMS,
@@ -492,11 +574,8 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
-            program: None,
-            primaries: 1,
-            replicas: 1,
             node_timeout: Duration::from_secs(5),
-            secure: false,
+            ..Plan::default()
         }
     }
 

@@ -3,7 +3,6 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use domain::slot::{GateAddress, Gates, tag};
 use domain::{BucketId, SaleId};
@@ -32,11 +31,8 @@ pub fn start_secure() -> GateServers {
 
 fn started(secure: bool) -> GateServers {
     GateServers::start(&Plan {
-        program: None,
-        primaries: 1,
-        replicas: 1,
-        node_timeout: Duration::from_secs(15),
         secure,
+        ..Plan::default()
     })
     .expect("a cluster")
 }

@@ -250,6 +250,7 @@ async fn d03_a_message_that_is_delivered_again_is_one_order() {
     queue.set_faults(Faults {
         copies: 3,
         delay: Duration::ZERO,
+        ..Faults::default()
     });
     let crowd = sale.crowd(12).await;
     sale.opened().await;

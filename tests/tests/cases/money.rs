@@ -96,6 +96,7 @@ async fn c05_an_event_that_is_early_is_asked_for_again_and_never_pays_for_anothe
     let faults = Faults {
         delay: Duration::from_secs(3),
         copies: 0,
+        ..Faults::default()
     };
     shop.system.queue().unwrap().set_faults(faults);
     let claim = shopper.claim().await.expect(201).json;

@@ -10,6 +10,7 @@ use queue::{ClaimCreated, Message};
 use serde_json::{Value, json};
 use tests::link::Condition;
 use tests::shopper::order_path;
+use tests::wire::{HttpWire, Trouble};
 use tests::{Answer, Link, OnSale, Shop, Shopper, all, eventually, now, until_after};
 use tokio::time::{Instant, sleep};
 
@@ -576,6 +577,71 @@ async fn a12_a_yes_that_was_not_queued_is_not_told_and_not_lost() {
     assert_eq!((books.count("paid"), books.count("voided")), (2, 1));
 }
 
+/// The queue stores a message and its answer is lost, again and again: nobody
+/// hears yes, and the message is one order all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn h05_a_message_that_was_stored_and_not_acknowledged_is_one_order() {
+    let wire = HttpWire::new(5).await;
+    let mut options = Shop::options();
+    options.schedules = false;
+    let variable = ("AWS_ENDPOINT_URL_SQS".to_owned(), wire.url());
+    options
+        .settings
+        .insert("claim-function".to_owned(), [variable].into());
+    let shop = Shop::start(options).await;
+    wire.lead_to(shop.system.sqs_url());
+    let sale = shop.sale(json!({"units": 3, "pay_window_s": 60})).await;
+    let crowd = sale.crowd(3).await;
+    sale.opened().await;
+    wire.trouble(Trouble {
+        unanswered: 1.0,
+        ..Trouble::default()
+    });
+    for shopper in &crowd {
+        shopper.claim().await.expect_problem(503, "unavailable");
+    }
+    sale.comes_to("held", 3).await;
+    assert!(wire.hit() > 3, "the sender tries again by itself");
+    wire.trouble(Trouble::default());
+    for shopper in &crowd {
+        let again = shopper.claim().await.expect(200);
+        assert_eq!(again.text("status"), "ORDERED");
+        shopper.pay(&again.json).await;
+    }
+    let books = sale.rest().await;
+    assert_eq!((books.count("paid"), books.orders().count()), (3, 3));
+}
+
+/// What was told is found at once, by whichever instance is asked, and does
+/// not go back to what it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn i04_what_was_told_is_found_at_once() {
+    let shop = Shop::open().await;
+    let sale = shop
+        .sale_in(2_000, json!({"units": 100, "buckets": 4}))
+        .await;
+    let crowd = sale.crowd(100).await;
+    sale.opened().await;
+    all(crowd.iter().map(|shopper| async move {
+        let claim = shopper.claim_patiently().await.expect(201).json;
+        let mut ordered = false;
+        for _ in 0..10 {
+            let read = shopper.read_claim(&claim).await.expect(200);
+            let status = read.text("status").to_owned();
+            assert!(
+                status == "ORDERED" || (status == "CLAIMED" && !ordered),
+                "{status}"
+            );
+            ordered |= status == "ORDERED";
+        }
+        shopper.ordered(&claim).await;
+        let payment = shopper.begin_payment(&claim).await;
+        assert_eq!(payment.status, 201, "{:#}", payment.json);
+    }))
+    .await;
+    sale.rest().await;
+}
+
 #[tokio::test]
 async fn a14a_a_unit_that_never_existed_is_not_given_back() {
     let shop = Shop::quiet().await;
@@ -668,6 +734,7 @@ async fn a14c_a_message_behind_its_deadline_makes_no_order() {
     queue.set_faults(Faults {
         delay: Duration::from_secs(4),
         copies: 1,
+        ..Faults::default()
     });
     let claim = crowd[0].claim().await.expect(201);
     until_after(now(), 3_200).await;

@@ -13,11 +13,9 @@ use crate::shop::Shop;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_bucket_can_be_read_after_a_failover() {
     let plan = Plan {
-        program: None,
         primaries: 3,
-        replicas: 1,
         node_timeout: Duration::from_secs(2),
-        secure: false,
+        ..Plan::default()
     };
     let servers = GateServers::start(&plan).unwrap();
     let shop = Shop::spread(&servers, &[1, 1, 1]).await;

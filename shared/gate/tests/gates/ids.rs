@@ -68,7 +68,8 @@ async fn all_keys_of_a_bucket_are_in_the_slot_of_its_tag() {
             rate_per_s: Some(10),
             ..wish("u", KEY)
         };
-        claimed(shop.claim(bucket, &hurried).await);
+        let claim = claimed(shop.claim(bucket, &hurried).await).claim;
+        shop.bucket(bucket).replicated(&claim).await.unwrap();
         shop.gate.enter(tag, &pass).await.unwrap();
         shop.gate.arrive(tag, &pass).await.unwrap();
         let mut keys: Vec<String> = redis::cmd("KEYS")
@@ -80,7 +81,7 @@ async fn all_keys_of_a_bucket_are_in_the_slot_of_its_tag() {
             .iter()
             .map(|key| key.rsplit(':').next().unwrap())
             .collect();
-        assert_eq!(names, ["due", "entries", "late", "rate", "stock"]);
+        assert_eq!(names, ["due", "entries", "late", "look", "rate", "stock"]);
         for key in keys {
             let of_key: u16 = redis::cmd("CLUSTER")
                 .arg("KEYSLOT")

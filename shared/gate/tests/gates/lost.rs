@@ -13,11 +13,10 @@ use crate::shop::{KEY, Shop, wish};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_answer_elsewhere_is_no_second_unit() {
     let plan = Plan {
-        program: None,
         primaries: 3,
         replicas: 0,
         node_timeout: Duration::from_secs(15),
-        secure: false,
+        ..Plan::default()
     };
     let servers = GateServers::start(&plan).unwrap();
     let shop = Shop::spread(&servers, &[0, 1, 1]).await;

@@ -12,6 +12,8 @@ mod history;
 mod ids;
 mod lost;
 mod marks;
+mod moves;
+mod outages;
 mod race;
 mod release;
 mod secure;

@@ -8,5 +8,6 @@ mod described;
 mod release;
 mod resize;
 mod sales;
+mod service;
 mod shelf;
 mod without_gates;
