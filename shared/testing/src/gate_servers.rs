@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use redis::{Client, Connection, TlsCertificates};
+use runtime::Settings;
 use uuid::Uuid;
 
 /// Programs that will do, best first.
@@ -527,8 +528,8 @@ impl Node {
 /// The program to run: the named one, the environment's, or the first that is
 /// installed.
 fn program(named: Option<&str>) -> anyhow::Result<String> {
-    let variable = std::env::var(PROGRAM_VARIABLE).ok();
-    let named = named.or(variable.as_deref().filter(|name| !name.is_empty()));
+    let settings = Settings::from_process();
+    let named = named.or(settings.get(PROGRAM_VARIABLE));
     let candidates: &[&str] = match &named {
         Some(named) => std::slice::from_ref(named),
         None => &PROGRAMS,

@@ -139,11 +139,10 @@ impl Bench {
             .build()
             .expect("a runtime");
         let servers = GateServers::start(&Plan {
-            program: None,
             primaries: usize::from(BUCKETS),
             replicas: 0,
             node_timeout: Duration::from_secs(15),
-            secure: false,
+            ..Plan::default()
         })
         .expect("a cluster");
         let services = Services::new(twin.ledger);
@@ -239,7 +238,7 @@ impl Bench {
             addresses.push(address);
         }
         let gates = Gates { addresses };
-        let saved = self.ledger.save_gates(&sale.id, &gates);
+        let saved = self.ledger.save_gates(&sale.id, &gates, sale.load);
         saved.await.expect("a row");
         self.services.queue().clear();
         sale

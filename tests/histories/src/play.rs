@@ -554,9 +554,11 @@ impl<'a> Play<'a> {
         let resize = begun.expect("an answer").expect("a sale");
         let at = &self.seen().buckets[usize::from(bucket)];
         let from = at.row.capacity;
-        let resized = ledger.resize_bucket(&resize, BucketId(bucket), from, from + units);
+        let address = self.address(bucket);
+        let life = (BucketId(bucket), address.epoch);
+        let resized = ledger.resize_bucket(&resize, life, from, from + units);
         resized.await.expect("nobody else does");
-        let put = gate.put(&self.address(bucket), units).await;
+        let put = gate.put(&address, units).await;
         assert!(put.is_ok() || !at.open, "{put:?}");
         let sum: u32 = self.seen().buckets.iter().map(|at| at.row.capacity).sum();
         let ended = ledger.end_resize(resize, sum + units).await;

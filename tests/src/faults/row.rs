@@ -234,14 +234,14 @@ fn struck(run: &Run) -> BTreeSet<BucketId> {
 fn closed(run: &Run) -> BTreeMap<BucketId, Option<Duration>> {
     let mut closed = BTreeMap::new();
     for (bucket, changes) in &run.seen.buckets {
-        let later = changes.iter().filter(|(at, _)| *at >= run.struck);
+        let mut later = changes.iter().filter(|(at, _)| *at >= run.struck);
         if !later.clone().any(|(_, open)| !open) {
             continue;
         }
         let primary = primary_of(&run.gates, *bucket, run.scale.primaries);
         let successor = run.seen.promoted.get(&(primary + run.scale.primaries));
         let from = run.mended.or(successor.copied()).unwrap_or(run.struck);
-        let open = later.last().filter(|(_, open)| *open);
+        let open = later.next_back().filter(|(_, open)| *open);
         closed.insert(
             *bucket,
             open.map(|(at, _)| at.saturating_duration_since(from)),
