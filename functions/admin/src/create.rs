@@ -2,7 +2,7 @@
 
 use api::{Call, Code, Problem, Reply};
 use domain::bucket::UNITS_PER_BUCKET_MAX;
-use domain::draw::commitment;
+use domain::draw::{commitment, secret_bytes};
 use domain::input::FieldError;
 use domain::sale::{Admission, OffsetTime, SaleConfig};
 use domain::{Sale, SaleId};
@@ -33,7 +33,7 @@ impl AdminFunction {
         self.opens_later(&config)?;
         let secret =
             token::new_secret().map_err(|error| Problem::new(Code::Internal).because(error))?;
-        let bytes = token::secret_bytes(&secret)
+        let bytes = secret_bytes(&secret)
             .ok_or_else(|| Problem::new(Code::Internal).because("the secret is not hex"))?;
         let sale = Sale::new(id, config, commitment(&bytes));
         match self.ledger.create_sale(&sale, &secret).await {

@@ -233,7 +233,7 @@ async fn a_creation_stopped_anywhere_is_completed_by_load() {
             );
         }
         let secret = Ledger::draw_secret(&ledger, &id).await.unwrap().unwrap();
-        let digest = domain::draw::commitment(&token::secret_bytes(&secret).unwrap());
+        let digest = domain::draw::commitment(&domain::draw::secret_bytes(&secret).unwrap());
         assert_eq!(
             stands["commitment"], digest,
             "the secret that was committed to"

@@ -6,7 +6,7 @@ use api::{Call, Code, Problem};
 use domain::draw::{Ticket, arrival};
 use domain::{PassId, Sale, ShopperId};
 use jiff::Timestamp;
-use token::EntryClaims;
+use token::Proof;
 
 use crate::ClaimFunction;
 
@@ -50,19 +50,21 @@ impl ClaimFunction {
         if sale.switches.paused {
             return Err(Problem::new(Code::Paused).retry_after(5));
         }
-        let entry = match call.header("sale-entry") {
+        let ticket = match call.header("sale-entry") {
             None => None,
-            header => Some(
-                self.keys
-                    .entry_of(header, &id, &shopper, &pass, now)
-                    .map_err(|_| Problem::new(Code::InvalidEntry))?,
-            ),
+            Some(sent) => {
+                let proof = self
+                    .keys
+                    .proof_of(&self.edge, sent, &id, &shopper, &pass, now)
+                    .map_err(|_| Problem::new(Code::InvalidEntry))?;
+                Some(self.ticket(&sale, &pass, proof).await?)
+            }
         };
         let mut visitor = Visitor {
             sale,
             shopper,
             pass,
-            ticket: entry.map(|e: EntryClaims| e.ticket),
+            ticket,
             admitted: true,
         };
         // A draw is entered first: no place in its line comes from a claim.
@@ -100,6 +102,19 @@ impl ClaimFunction {
                 visitor.admitted = false;
                 Ok(visitor)
             }
+        }
+    }
+
+    /// The ticket that an entry proves. Of a receipt the edge says no more than
+    /// that there was a tap: the ticket is drawn here.
+    async fn ticket(&self, sale: &Sale, pass: &PassId, proof: Proof) -> Result<Ticket, Problem> {
+        match proof {
+            Proof::Ticket(ticket) => Ok(ticket),
+            Proof::Tapped if sale.config.is_draw() => {
+                let secret = self.secrets.of_opened(sale).await?;
+                Ok(Ticket::drawn(secret.as_slice(), pass))
+            }
+            Proof::Tapped => Err(Problem::new(Code::InvalidEntry)),
         }
     }
 

@@ -15,22 +15,24 @@ mod view;
 
 use api::{Call, HttpFunction, Problem, Reply};
 use gate::Gate;
-use ledger::{Ledger, SaleCache};
+use ledger::{DrawSecrets, Ledger, SaleCache};
 use queue::Queue;
 use runtime::{Clock, Environment};
-use token::{Keys, Signer};
+use token::{EdgeKeys, Keys, Signer};
 
 /// The claim function.
 #[derive(Debug)]
 pub struct ClaimFunction {
     barriers: barrier::Barriers,
     clock: Clock,
+    edge: EdgeKeys,
     gate: Gate,
     gates: gates::GatesCache,
     keys: Keys,
     ledger: Ledger,
     queue: Queue,
     sales: SaleCache,
+    secrets: DrawSecrets,
     signer: Signer,
     without_gates: by_ledger::Remembered,
 }
@@ -41,10 +43,12 @@ impl HttpFunction for ClaimFunction {
         Ok(Self {
             barriers: barrier::Barriers::default(),
             clock: environment.clock,
+            edge: EdgeKeys::load(&environment.settings)?,
             gate: Gate::connect(environment)?,
             gates: gates::GatesCache::default(),
             keys: Keys::load(&environment.settings)?,
             sales: SaleCache::new(ledger.clone(), environment.clock),
+            secrets: DrawSecrets::new(ledger.clone()),
             queue: Queue::connect(environment)?,
             signer: Signer::load(&environment.settings)?,
             without_gates: by_ledger::Remembered::default(),

@@ -5,22 +5,18 @@
 //! gets the same ticket without a token; after it the token is the proof, and
 //! who lost it ranks as late.
 
-mod secrets;
-
 use std::sync::Arc;
 
 use api::{Call, Code, HttpFunction, Problem, Reply};
-use domain::draw::{self, Ticket};
+use domain::draw::{self, Drawn, Ticket};
 use domain::{BucketId, PassId, Sale, SaleId, ShopperId, bucket};
 use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
-use ledger::{Ledger, SaleCache};
+use ledger::{DrawSecrets, Ledger, SaleCache};
 use runtime::{Clock, Environment};
 use serde::Serialize;
 use serde_json::json;
-use token::{Keys, Signer};
-
-use crate::secrets::DrawSecrets;
+use token::{EdgeKeys, Keys, Proof, Signer};
 
 /// A subscription is kept for so long after a sale has closed.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -33,6 +29,7 @@ pub struct EntryFunction {
     secrets: DrawSecrets,
     gate: Gate,
     clock: Clock,
+    edge: EdgeKeys,
     keys: Keys,
     signer: Signer,
 }
@@ -47,6 +44,7 @@ impl HttpFunction for EntryFunction {
             ledger,
             gate: Gate::connect(environment)?,
             clock: environment.clock,
+            edge: EdgeKeys::load(settings)?,
             keys: Keys::load(settings)?,
             signer: Signer::load(settings)?,
         })
@@ -124,13 +122,15 @@ impl EntryFunction {
         if tap.sale.switches.paused {
             return Err(Problem::new(Code::Paused));
         }
-        let proven = self.proven(call, &tap)?;
+        let proof = self.proof(call, &tap)?;
         let (ticket, new) = if tap.is_drawn() {
             self.drawn(&tap).await?
-        } else if let Some(ticket) = proven {
-            (ticket, false)
         } else {
-            (self.late(&mut tap).await?, true)
+            match proof {
+                Some(Proof::Ticket(ticket)) => (ticket, false),
+                Some(Proof::Tapped) => (self.draw(&tap).await?.ticket, false),
+                None => (self.late(&mut tap).await?, true),
+            }
         };
         let closes_at = tap.sale.config.closes_at.at;
         let sale_id = &tap.sale.id;
@@ -149,27 +149,47 @@ impl EntryFunction {
         )
     }
 
-    /// The ticket that an entry token proves, if one was sent. One that is not
-    /// valid is refused and not overlooked: a shopper should not fall behind
-    /// for a mistake in between.
-    fn proven(&self, call: &Call, tap: &Tap) -> Result<Option<Ticket>, Problem> {
-        let Some(token) = call.header("sale-entry") else {
+    /// What a `Sale-Entry` proves, if one was sent. One that is not valid is
+    /// refused and not overlooked: a shopper should not fall behind for a
+    /// mistake in between.
+    fn proof(&self, call: &Call, tap: &Tap) -> Result<Option<Proof>, Problem> {
+        let Some(sent) = call.header("sale-entry") else {
             return Ok(None);
         };
-        self.keys
-            .entry_of(Some(token), &tap.sale.id, &tap.shopper, &tap.pass, tap.now)
-            .map(|entry| Some(entry.ticket))
-            .map_err(|_| Problem::new(Code::InvalidEntry))
+        let proof = self.keys.proof_of(
+            &self.edge,
+            sent,
+            &tap.sale.id,
+            &tap.shopper,
+            &tap.pass,
+            tap.now,
+        );
+        match proof {
+            // Only a draw has a window to tap in.
+            Ok(Proof::Tapped) if !tap.sale.config.is_draw() => {
+                Err(Problem::new(Code::InvalidEntry))
+            }
+            Ok(proof) => Ok(Some(proof)),
+            Err(_) => Err(Problem::new(Code::InvalidEntry)),
+        }
+    }
+
+    async fn draw(&self, tap: &Tap) -> Result<Drawn, Problem> {
+        let secret = self.secrets.of_opened(&tap.sale).await?;
+        Ok(Drawn::of(secret.as_slice(), &tap.pass))
     }
 
     /// The ticket of the draw, and whether the entry was counted now. The
     /// answer waits for the count: a ticket that nobody counted would move
-    /// everyone's place.
+    /// everyone's place. Of an entry outside the sample nothing is kept, so
+    /// nobody can say whether it is new.
     async fn drawn(&self, tap: &Tap) -> Result<(Ticket, bool), Problem> {
-        let secret = self.secrets.of_opened(&tap.sale).await?;
-        let ticket = Ticket::drawn(secret.as_slice(), &tap.pass);
+        let drawn = self.draw(tap).await?;
+        if !drawn.is_counted(tap.sale.config.sample()) {
+            return Ok((drawn.ticket, true));
+        }
         let new = self.gate.enter(&self.tag(tap).await?, &tap.pass).await?;
-        Ok((ticket, new))
+        Ok((drawn.ticket, new))
     }
 
     /// The ticket behind the draw, in arrival order. The arrival is noted

@@ -11,7 +11,7 @@ use ledger::passes::{Identity, Pass, PassOutcome};
 use ledger::{Ledger, SaleCache};
 use runtime::{Clock, Environment};
 use serde::Serialize;
-use token::{Attestation, AttestationKey, EdgeKey, Grant, IdentityKey, Keys, Signer};
+use token::{Attestation, AttestationKey, EdgeKeys, Grant, IdentityKey, Keys, Signer};
 
 use crate::request::PassRequest;
 
@@ -30,7 +30,7 @@ pub struct PassFunction {
     clock: Clock,
     keys: Keys,
     signer: Signer,
-    edge: EdgeKey,
+    edge: EdgeKeys,
     identity: IdentityKey,
     attestation: AttestationKey,
 }
@@ -45,7 +45,7 @@ impl HttpFunction for PassFunction {
             clock: environment.clock,
             keys: Keys::load(settings)?,
             signer: Signer::load(settings)?,
-            edge: EdgeKey::load(settings)?,
+            edge: EdgeKeys::load(settings)?,
             identity: IdentityKey::load(settings)?,
             attestation: AttestationKey::load(settings)?,
         })

@@ -96,7 +96,8 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
 /// The draw is counted: from here on a ticket is a place in line. Without
 /// entries there is no line to be a fraction of, and the units are a scale as
 /// good as any.
-fn counted(sale: &Sale, entries: u64) -> Admission {
+fn counted(sale: &Sale, counted: u64) -> Admission {
+    let entries = counted * u64::from(sale.config.sample());
     let scale = if entries > 0 {
         entries
     } else {

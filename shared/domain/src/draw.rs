@@ -18,17 +18,9 @@ use crate::sale::Admission;
 pub struct Ticket(pub f64);
 
 impl Ticket {
-    /// The ticket of a pass: the first 53 bits of HMAC-SHA256(secret, pass
-    /// id), as a fraction in [0, 1). Tapping again gives the same.
+    /// The ticket of a pass. Tapping again gives the same.
     pub fn drawn(secret: &[u8], pass: &PassId) -> Self {
-        #[allow(clippy::expect_used)] // HMAC takes keys of any length
-        let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
-        mac.update(pass.as_str().as_bytes());
-        let digest = mac.finalize().into_bytes();
-        let bits = digest[..8]
-            .iter()
-            .fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
-        Self((bits >> 11) as f64 / (1u64 << 53) as f64)
+        Drawn::of(secret, pass).ticket
     }
 
     /// The ticket of the `arrival`-th late entry, counted from 1.
@@ -42,11 +34,72 @@ impl Ticket {
     }
 }
 
+/// What the draw makes of a pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drawn {
+    /// Its ticket.
+    pub ticket: Ticket,
+    /// What decides whether it is counted.
+    pub lot: u32,
+}
+
+impl Drawn {
+    /// Of HMAC-SHA256(secret, pass id) the first 53 bits are the ticket, as a
+    /// fraction in [0, 1), and the ninth to twelfth byte the lot: neither says
+    /// anything of the other.
+    pub fn of(secret: &[u8], pass: &PassId) -> Self {
+        #[allow(clippy::expect_used)] // HMAC takes keys of any length
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any key length");
+        mac.update(pass.as_str().as_bytes());
+        let digest = mac.finalize().into_bytes();
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0u64, |sum, &byte| sum << 8 | u64::from(byte))
+        };
+        Self {
+            ticket: Ticket((number(&digest[..8]) >> 11) as f64 / (1u64 << 53) as f64),
+            lot: number(&digest[8..12]) as u32,
+        }
+    }
+
+    /// Whether an entry of the pass is counted, where one in `sample` is. Only
+    /// these reach the origin through the edge; of those that come past it no
+    /// others count either, or they would count `sample` times.
+    pub fn is_counted(self, sample: u32) -> bool {
+        self.lot.is_multiple_of(sample.max(1))
+    }
+}
+
 /// The number among all late entries of the `local`-th one of a bucket.
 /// Buckets count by themselves, so this is arrival order up to the spread of
 /// the buckets' counts; no two entries share a number.
 pub fn arrival(local: u64, bucket: BucketId, buckets: u16) -> u64 {
     local.saturating_sub(1) * u64::from(buckets.max(1)) + u64::from(bucket.0) + 1
+}
+
+/// The bytes of a secret, of which tickets and the commitment are made: 64 hex
+/// digits, as the ledger keeps them. `None` if the text is anything else.
+pub fn secret_bytes(text: &str) -> Option<[u8; 32]> {
+    let digits = text
+        .bytes()
+        .map(|digit| match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        })
+        .collect::<Option<Vec<_>>>()?;
+    let bytes: Vec<_> = digits
+        .chunks_exact(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect();
+    (digits.len() == 64).then(|| bytes.try_into().ok())?
+}
+
+/// The bytes of a secret, if they are those that were committed to: nobody
+/// draws with a secret that was chosen later.
+pub fn committed_bytes(text: &str, promised: &str) -> Option<[u8; 32]> {
+    secret_bytes(text).filter(|secret| commitment(secret) == promised)
 }
 
 /// SHA-256 of the secret in hex: published before the first pass, so that the
@@ -107,6 +160,45 @@ mod tests {
         assert_ne!(
             Ticket::drawn(b"secret", &pass(1)),
             Ticket::drawn(b"other", &pass(1))
+        );
+    }
+
+    #[test]
+    fn a_secret_is_its_bytes() {
+        let text = "0123456789abcdef".repeat(4);
+        let bytes = secret_bytes(&text).unwrap();
+        assert_eq!(hex(&bytes), text);
+        for odd in [
+            "",
+            &text[1..],
+            &text[2..],
+            &text.to_uppercase(),
+            &text.replace('0', "g"),
+        ] {
+            assert_eq!(secret_bytes(odd), None, "{odd}");
+        }
+        let promised = commitment(&bytes);
+        assert_eq!(committed_bytes(&text, &promised), Some(bytes));
+        assert_eq!(committed_bytes(&text.replace('0', "1"), &promised), None);
+        assert_eq!(committed_bytes(&text, ""), None);
+        assert_eq!(committed_bytes("", &promised), None);
+    }
+
+    #[test]
+    fn one_in_k_is_counted_whatever_its_ticket() {
+        let drawn = |n| Drawn::of(b"a secret of the draw", &pass(n));
+        let counted: Vec<_> = (0..100_000)
+            .map(drawn)
+            .filter(|d| d.is_counted(100))
+            .collect();
+        // Five standard errors of a thousand.
+        assert!(counted.len().abs_diff(1_000) < 5 * 32, "{}", counted.len());
+        let low = counted.iter().filter(|d| d.ticket.0 < 0.5).count();
+        assert!(low.abs_diff(counted.len() / 2) < 5 * 16, "{low}");
+        assert!(
+            (0..100)
+                .map(drawn)
+                .all(|d| d.is_counted(1) && d.is_counted(0))
         );
     }
 

@@ -175,6 +175,10 @@ pub struct SaleConfig {
     pub claim_spread_s: u32,
     /// How many of a hundred admitted shoppers are expected not to come.
     pub no_show_percent: u32,
+    /// Entries that are expected in a draw's window; more than a few thousand of
+    /// them are counted by a sample.
+    #[serde(default)]
+    pub expected_entries: u32,
     /// How many accounts may share an attribute of a person.
     pub identity_limits: BTreeMap<IdentityKind, u32>,
     /// Claims a second that are taken for the ledger to decide while no gate
@@ -267,6 +271,7 @@ impl SaleConfig {
         }
         let claim_spread_s = or(fields, "claim_spread_s", 0..=60, 3);
         let no_show_percent = or(fields, "no_show_percent", 0..=100, 10);
+        let expected_entries = or(fields, "expected_entries", 0..=100_000_000, 0);
         let ledger_only_rate_per_s = or(fields, "ledger_only_rate_per_s", 0..=1_000, 0);
         let identity_limits = if fields.has("identity_limits") {
             fields.nested("identity_limits", |limits| {
@@ -296,6 +301,7 @@ impl SaleConfig {
             claim_spread_s: claim_spread_s?,
             no_show_percent: no_show_percent?,
             identity_limits: identity_limits?,
+            expected_entries: expected_entries?,
             ledger_only_rate_per_s: ledger_only_rate_per_s?,
         })
     }
@@ -323,6 +329,13 @@ impl SaleConfig {
         let claims = (rate / buckets).max(1);
         let length_ms = (claims * buckets * 1_000).div_ceil(rate);
         Some((claims, now.as_millisecond().div_euclid(length_ms.into())))
+    }
+
+    /// Of how many entries one is counted: about [`COUNTED`] of those that are
+    /// expected reach the origin. The rule is of the sale and not of the edge, so
+    /// an origin without one counts the same.
+    pub fn sample(&self) -> u32 {
+        (self.expected_entries / COUNTED).max(1)
     }
 
     /// Whether who may claim is drawn.
@@ -381,6 +394,9 @@ fn read_mode(fields: &mut Fields) -> Option<Mode> {
         }
     }
 }
+
+/// Entries that are enough to know how many there are within a percent.
+const COUNTED: u32 = 10_000;
 
 /// Where a sale is. Moved by the controller, by the server's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

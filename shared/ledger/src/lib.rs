@@ -14,6 +14,7 @@
 //! | [`without_gates`] | claims that are taken while the gates are away |
 //! | [`payments`] | intents, webhook events, refunds |
 //! | [`passes`] | passes and shared identities |
+//! | [`DrawSecrets`] | secrets of draws, once they may be read |
 //! | [`SaleCache`] | sales and gates as they were at most a second ago |
 
 mod cache;
@@ -25,11 +26,13 @@ pub mod passes;
 pub mod payments;
 pub mod resize;
 pub mod sales;
+mod secrets;
 mod table;
 pub mod without_gates;
 
 pub use cache::SaleCache;
 pub use error::Error;
+pub use secrets::DrawSecrets;
 pub use table::{Description, Item, Reason, Table, Transaction};
 
 use aws_sdk_dynamodb::Client;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::jws::ISSUER;
-use crate::{Broken, Invalid, Keys, Signer, time};
+use crate::{Broken, EdgeKeys, Invalid, Keys, Signer, time};
 
 const TYP: &str = "entry+jwt";
 
@@ -55,7 +55,39 @@ pub struct EntryClaims {
     pub ticket: Ticket,
 }
 
+/// What a `Sale-Entry` proves of a pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Proof {
+    /// This ticket, by the signature of the origin.
+    Ticket(Ticket),
+    /// A tap in the draw's window, by a receipt of the edge: the ticket is the
+    /// one that the draw gives the pass.
+    Tapped,
+}
+
 impl Keys {
+    /// Checks the header `Sale-Entry`, a token of the origin or a receipt of
+    /// the edge, for a pass that was verified.
+    ///
+    /// # Errors
+    /// It is neither, or of something else.
+    pub fn proof_of(
+        &self,
+        edge: &EdgeKeys,
+        header: &str,
+        sale: &SaleId,
+        shopper: &ShopperId,
+        pass: &PassId,
+        now: Timestamp,
+    ) -> Result<Proof, Invalid> {
+        match edge.check_receipt(header, sale, pass, shopper) {
+            Some(receipt) => receipt.map(|()| Proof::Tapped),
+            None => self
+                .entry_of(Some(header), sale, shopper, pass, now)
+                .map(|entry| Proof::Ticket(entry.ticket)),
+        }
+    }
+
     /// Checks the header `Sale-Entry`: signed by us, an entry, for this sale,
     /// this session's shopper and their pass, and valid now.
     ///

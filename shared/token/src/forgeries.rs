@@ -17,7 +17,7 @@ use runtime::Settings;
 use serde_json::{Value, json};
 
 use crate::{
-    Attestation, AttestationKey, EdgeKey, EntryClaims, Grant, Invalid, Keys, PassClaims, Signer,
+    Attestation, AttestationKey, EdgeKeys, EntryClaims, Grant, Invalid, Keys, PassClaims, Signer,
 };
 
 const OPENS_S: i64 = 1_794_378_600;
@@ -67,7 +67,7 @@ fn public_der(signer: &Signer) -> Vec<u8> {
 struct World {
     keys: Keys,
     signer: Signer,
-    edge: EdgeKey,
+    edge: EdgeKeys,
     sale: SaleId,
     shopper: ShopperId,
     pass_id: PassId,
@@ -79,7 +79,7 @@ impl World {
         Self {
             keys: Keys::load(&settings).unwrap(),
             signer: Signer::load(&settings).unwrap(),
-            edge: EdgeKey::load(&settings).unwrap(),
+            edge: EdgeKeys::load(&settings).unwrap(),
             sale: "phone".parse().unwrap(),
             shopper: "u_42".parse().unwrap(),
             pass_id: "0123456789abcdef0123456789abcdef".parse().unwrap(),

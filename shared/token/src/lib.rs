@@ -6,6 +6,7 @@
 //! | [`keys`] | `PASS_KEYS`: the ES256 keys of passes and entries, and their rotation |
 //! | [`pass`] | the pass: a shopper's right to take part in one sale |
 //! | [`entry`] | the entry: a pass' ticket |
+//! | [`edge`] | `EDGE_KEY`: codes of passes and receipts of taps, for the function in front |
 //! | [`attestation`] | what the store vouches for about a shopper |
 //! | [`identity`] | keyed hashes of phones, addresses, instruments, devices, mailboxes |
 //! | [`random`] | draw secrets and pass ids |
@@ -16,6 +17,7 @@
 //! names by address or brings along are ignored.
 
 pub mod attestation;
+pub mod edge;
 pub mod entry;
 pub mod identity;
 mod jws;
@@ -29,11 +31,12 @@ mod time;
 mod forgeries;
 
 pub use attestation::{Attestation, AttestationKey};
-pub use entry::EntryClaims;
+pub use edge::EdgeKeys;
+pub use entry::{EntryClaims, Proof};
 pub use identity::IdentityKey;
 pub use keys::{Keys, Signer};
-pub use pass::{EdgeKey, Grant, PassClaims};
-pub use random::{new_pass_id, new_secret, secret_bytes};
+pub use pass::{Grant, PassClaims};
+pub use random::{new_pass_id, new_secret};
 
 /// The token is missing, forged, expired, another's, or for something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -35,7 +35,12 @@ impl MacKey {
             is_long(key.expose_secret()),
             "the variable {name} is shorter than {SECRET_BYTES_MIN} bytes"
         );
-        Ok(Self(Key::new(HMAC_SHA256, key.expose_secret().as_bytes())))
+        Ok(Self::of_secret(&key))
+    }
+
+    /// Of a secret that is long enough.
+    pub(crate) fn of_secret(secret: &SecretString) -> Self {
+        Self(Key::new(HMAC_SHA256, secret.expose_secret().as_bytes()))
     }
 
     pub(crate) fn of(&self, message: &[u8]) -> Tag {

@@ -5,12 +5,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::draw::Ticket;
+use domain::draw::{Drawn, Ticket, secret_bytes};
 use domain::sale::Admission;
 use jiff::Timestamp;
 use runtime::Settings;
 use serde_json::Value;
-use token::{EdgeKey, Grant, Signer};
+use token::{EdgeKeys, Grant, Signer};
 
 fn vectors(name: &str) -> Vec<Value> {
     let all: Value =
@@ -45,7 +45,7 @@ fn codes_of_passes_are_those_that_the_edge_checks() {
             valid_from: at("nbf"),
             valid_until: at("exp"),
         };
-        let edge = EdgeKey::load(&settings).unwrap();
+        let edge = EdgeKeys::load(&settings).unwrap();
         let signer = Signer::load(&settings).unwrap();
         let pass = signer.pass(&edge, &grant, at("nbf")).unwrap();
         let claims = URL_SAFE_NO_PAD
@@ -53,15 +53,18 @@ fn codes_of_passes_are_those_that_the_edge_checks() {
             .unwrap();
         let claims: Value = serde_json::from_slice(&claims).unwrap();
         assert_eq!(claims["mac"], vector["code"]);
+        let receipt = edge.receipt(grant.sale, grant.pass_id, grant.shopper);
+        assert_eq!(receipt, text(&vector, "receipt"));
     }
 }
 
 #[test]
 fn tickets_are_those_that_the_edge_gives() {
     for vector in vectors("tickets") {
-        let secret = token::secret_bytes(text(&vector, "secret")).unwrap();
-        let ticket = Ticket::drawn(&secret, &text(&vector, "pass_id").parse().unwrap());
-        assert_eq!(ticket.0, number(&vector, "ticket"));
+        let secret = secret_bytes(text(&vector, "secret")).unwrap();
+        let drawn = Drawn::of(&secret, &text(&vector, "pass_id").parse().unwrap());
+        assert_eq!(drawn.ticket.0, number(&vector, "ticket"));
+        assert_eq!(f64::from(drawn.lot), number(&vector, "lot"));
     }
 }
 

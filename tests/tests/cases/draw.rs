@@ -2,8 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use domain::draw::{Drawn, secret_bytes};
+use domain::{PassId, ShopperId};
+use reqwest::Method;
 use serde_json::json;
-use tests::{Shop, Shopper, all};
+use tests::{Answer, OnSale, Shop, Shopper, all};
+use token::EdgeKeys;
+
+const EDGE_KEY: &str = "edge-key-for-tests-0123456789abcdef";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g10_a_pass_has_one_ticket_and_a_late_tap_ranks_behind() {
@@ -62,9 +68,128 @@ async fn g10_a_pass_has_one_ticket_and_a_late_tap_ranks_behind() {
             assert_eq!(claim.status, 403);
         }
     }
-    assert_eq!(
-        shop.get(&sale.path("")).await.expect(200).json["commitment"],
-        commitment
-    );
+    let public = shop.get(&sale.path("")).await.expect(200).json;
+    assert_eq!(public["commitment"], commitment);
+    assert!(public.get("draw").is_none());
     sale.rest().await;
+    // Over: everyone can draw their ticket again.
+    sale.turn("end").await;
+    let public = shop.get(&sale.path("")).await.expect(200).json;
+    let secret = secret_bytes(public["draw"]["secret"].as_str().unwrap()).unwrap();
+    assert_eq!(domain::draw::commitment(&secret), commitment);
+    assert_eq!(public["draw"]["entries"], counted);
+    let id = sale.sale_id();
+    for (shopper, answer) in crowd[1..39].iter().zip(&entries) {
+        let name: ShopperId = shopper.name.parse().unwrap();
+        let pass = shop.ledger().pass(&id, &name).await.unwrap().unwrap();
+        let again = Drawn::of(&secret, &pass.pass_id).ticket;
+        assert_eq!(ticket(answer), again.0);
+    }
+}
+
+/// What the edge and the draw know of a shopper.
+struct Known {
+    drawn: Drawn,
+    receipt: String,
+}
+
+async fn known(sale: &OnSale<'_>, shopper: &Shopper<'_>) -> Known {
+    let ledger = sale.shop.ledger();
+    let id = sale.sale_id();
+    let name: ShopperId = shopper.name.parse().unwrap();
+    let pass: PassId = ledger.pass(&id, &name).await.unwrap().unwrap().pass_id;
+    let secret = ledger.draw_secret(&id).await.unwrap().unwrap();
+    let keys = [("EDGE_KEY".to_owned(), EDGE_KEY.to_owned())];
+    let keys = EdgeKeys::load(&keys.into_iter().collect()).unwrap();
+    Known {
+        drawn: Drawn::of(&secret_bytes(&secret).unwrap(), &pass),
+        receipt: keys.receipt(&id, &pass, &name),
+    }
+}
+
+/// A receipt of the edge is a tap in the window and nothing else: the ticket
+/// is drawn here, and who is not in the sample is not counted, however they
+/// came.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_of_the_edge_is_a_tap_and_one_in_k_is_counted() {
+    let mut options = Shop::options();
+    options
+        .secrets
+        .insert("EdgeKey".to_owned(), EDGE_KEY.into());
+    let shop = Shop::start(options).await;
+    let changes = json!({"mode": "draw", "draw_window_ms": 2_500, "units": 5,
+        "expected_entries": 40_000, "claim_spread_s": 0});
+    let sale = shop.sale_in(2_000, changes).await;
+    let race = shop.sale_in(2_000, json!({"units": 5})).await;
+    let crowd = sale.crowd(60).await;
+    let racer = race.shopper("racer").await;
+    let mut all_known = Vec::new();
+    for shopper in &crowd {
+        all_known.push(known(&sale, shopper).await);
+    }
+    sale.opened().await;
+    // Half of them past the edge, twice; the others have its receipts.
+    let (here, edge) = crowd.split_at(30);
+    for _ in 0..2 {
+        for answer in all(here.iter().map(Shopper::enter)).await {
+            assert!(matches!(answer.status, 200 | 201), "{:#}", answer.json);
+        }
+    }
+    let sampled = all_known[..30]
+        .iter()
+        .filter(|known| known.drawn.is_counted(4))
+        .count() as u64;
+    assert!((1..30).contains(&sampled), "{sampled}");
+    sale.reaches("LIVE").await;
+    assert_eq!(sale.status().await["draw"]["entries"], 4 * sampled);
+
+    let threshold = sale.status().await["draw"]["threshold"].as_f64().unwrap();
+    let send = |shopper: &Shopper<'_>, rest: &str, entry: &str| {
+        let key = format!("key-of-{}", shopper.name);
+        let request = shopper
+            .request(Method::POST, &shopper.sale.path(rest))
+            .header("sale-pass", &shopper.pass)
+            .header("sale-entry", entry)
+            .header("idempotency-key", key);
+        Answer::of(request)
+    };
+    for (shopper, known) in edge.iter().zip(&all_known[30..]) {
+        let claim = send(shopper, "/claims", &known.receipt).await;
+        if known.drawn.ticket.0 < threshold {
+            assert!(
+                claim.is_yes() || claim.error() == "sold_out",
+                "{:#}",
+                claim.json
+            );
+        } else if claim.error() == "not_admitted" {
+            assert_eq!(claim.json["ticket"], known.drawn.ticket.0);
+        } else {
+            // Admission went on meanwhile.
+            assert!(
+                claim.is_yes() || claim.error() == "sold_out",
+                "{:#}",
+                claim.json
+            );
+        }
+    }
+    // Late, with a receipt: the ticket of the draw, signed from now on.
+    let late = send(&edge[0], "/entries", &all_known[30].receipt).await;
+    let late = late.expect(200);
+    assert_eq!(late.json["ticket"], all_known[30].drawn.ticket.0);
+    let again = send(&edge[0], "/entries", late.text("entry_token")).await;
+    assert_eq!(again.expect(200).json["ticket"], late.json["ticket"]);
+    // Without one: behind the draw.
+    let forgot = edge[1].enter().await.expect(201);
+    assert!(forgot.json["ticket"].as_f64().unwrap() >= 1.0);
+    // Another's, and none of a draw.
+    for rest in ["/claims", "/entries"] {
+        for (shopper, receipt) in [
+            (&edge[2], all_known[33].receipt.as_str()),
+            (&edge[2], "edge."),
+            (&racer, &known(&race, &racer).await.receipt),
+        ] {
+            let refused = send(shopper, rest, receipt).await;
+            refused.expect_problem(401, "invalid_entry");
+        }
+    }
 }

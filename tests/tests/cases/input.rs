@@ -379,6 +379,7 @@ async fn every_field_of_a_sale_is_checked() {
         numbers("waitlist_pay_window_s", vec![json!(0), json!(86_401)]),
         numbers("claim_spread_s", vec![json!(61)]),
         numbers("no_show_percent", vec![json!(101)]),
+        numbers("expected_entries", vec![json!(100_000_001)]),
         numbers("ledger_only_rate_per_s", vec![json!(1_001)]),
         numbers("race_rate_per_s", vec![json!(0), json!(1_000_001)]),
         (

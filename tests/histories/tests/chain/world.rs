@@ -15,7 +15,7 @@ use runtime::{Clock, Environment, EventFunction, Invocation};
 use serde_json::{Value, json};
 use sweeper_function::SweeperFunction;
 use testing::{Point, Steps, http_event, session};
-use token::{EdgeKey, Grant, Signer};
+use token::{EdgeKeys, Grant, Signer};
 
 /// Rounds of everybody's work after which nothing may be left.
 const ROUNDS: usize = 8;
@@ -126,7 +126,7 @@ pub(crate) struct World<'a> {
     at_s: Cell<i64>,
     told: RefCell<Told>,
     signer: Signer,
-    edge: EdgeKey,
+    edge: EdgeKeys,
 }
 
 /// An answer: status and body.
@@ -144,7 +144,7 @@ impl<'a> World<'a> {
             at_s: Cell::new(0),
             told: RefCell::default(),
             signer: Signer::load(settings).unwrap(),
-            edge: EdgeKey::load(settings).unwrap(),
+            edge: EdgeKeys::load(settings).unwrap(),
         }
     }
 
