@@ -5,10 +5,11 @@ mod view;
 
 use api::{Cache, Call, HttpFunction, Problem, Reply};
 use domain::Sale;
-use ledger::Ledger;
+use domain::id::hex;
+use ledger::{DrawSecrets, Ledger};
 use runtime::{Clock, Environment};
 
-pub use view::{SaleView, StatusView, Stock, sale_view, view};
+pub use view::{DrawnView, SaleView, StatusView, Stock, sale_view, view};
 
 /// How long a sale's public object may be kept: nothing in it changes by the
 /// minute.
@@ -21,13 +22,16 @@ const STATUS_AGE_S: u32 = 1;
 #[derive(Debug)]
 pub struct StatusFunction {
     ledger: Ledger,
+    secrets: DrawSecrets,
     clock: Clock,
 }
 
 impl HttpFunction for StatusFunction {
     async fn start(environment: &Environment) -> anyhow::Result<Self> {
+        let ledger = Ledger::connect(environment)?;
         Ok(Self {
-            ledger: Ledger::connect(environment)?,
+            secrets: DrawSecrets::new(ledger.clone()),
+            ledger,
             clock: environment.clock,
         })
     }
@@ -36,7 +40,9 @@ impl HttpFunction for StatusFunction {
         match call.route() {
             "GET /v1/sales/{sale}" => {
                 let sale = self.sale(&call).await?;
-                Ok(Reply::ok(&sale_view(&sale))?.cached(Cache::Public(SALE_AGE_S)))
+                let secret = self.published(&sale).await?;
+                let view = sale_view(&sale, secret);
+                Ok(Reply::ok(&view)?.cached(Cache::Public(SALE_AGE_S)))
             }
             "GET /v1/sales/{sale}/status" => {
                 let sale = self.sale(&call).await?;
@@ -49,6 +55,16 @@ impl HttpFunction for StatusFunction {
 }
 
 impl StatusFunction {
+    /// The draw's secret, in hex, once the sale is over by the controller's word:
+    /// no clock of one instance that is ahead gives it away.
+    async fn published(&self, sale: &Sale) -> Result<Option<String>, Problem> {
+        if !sale.config.is_draw() || sale.ended_at.is_none() {
+            return Ok(None);
+        }
+        let secret = self.secrets.of_opened(sale).await?;
+        Ok(Some(hex(secret.as_slice())))
+    }
+
     async fn sale(&self, call: &Call) -> Result<Sale, Problem> {
         let sale = self.ledger.sale_recent(&call.sale()?).await?;
         sale.ok_or_else(Problem::not_found)

@@ -48,6 +48,21 @@ pub struct SaleView {
     pub claim_spread_s: u32,
     /// SHA-256 of the draw secret, in hex.
     pub commitment: String,
+    /// How the draw went, once nobody can be admitted by it any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draw: Option<DrawnView>,
+}
+
+/// A draw that is over: with the secret everyone can draw their ticket again.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DrawnView {
+    /// In hex; its SHA-256 is the commitment.
+    pub secret: String,
+    /// Of how many entries one was counted.
+    pub sample: u32,
+    /// The last state of admission.
+    #[serde(flatten)]
+    pub admission: DrawView,
 }
 
 /// What is left, as the page says it.
@@ -106,9 +121,9 @@ pub struct StatusView {
     pub free: u64,
 }
 
-/// The public object of a sale. Its state is not in it: that changes while a
-/// copy is kept.
-pub fn sale_view(sale: &Sale) -> SaleView {
+/// The public object of a sale, with the secret of its draw if that is over.
+/// Its state is not in it: that changes while a copy is kept.
+pub fn sale_view(sale: &Sale, secret: Option<String>) -> SaleView {
     let config = &sale.config;
     SaleView {
         sale_id: sale.id.clone(),
@@ -132,6 +147,22 @@ pub fn sale_view(sale: &Sale) -> SaleView {
         waitlist_pay_window_s: config.waitlist_pay_window_s,
         claim_spread_s: config.claim_spread_s,
         commitment: sale.commitment.clone(),
+        draw: secret.map(|secret| DrawnView {
+            secret,
+            sample: config.sample(),
+            admission: draw_view(sale),
+        }),
+    }
+}
+
+fn draw_view(sale: &Sale) -> DrawView {
+    let admission = &sale.admission;
+    DrawView {
+        entries: admission.entries,
+        scale: admission.scale,
+        threshold: admission.threshold,
+        round: admission.round,
+        admitted: admission.admitted,
     }
 }
 
@@ -151,13 +182,7 @@ pub fn view(sale: &Sale, now: Timestamp) -> StatusView {
         paused_by: sale.pause(),
         ledger_only: sale.is_ledger_only(),
         waitlist_open: !ended && (admission.waitlist_open || sale.switches.waitlist_only),
-        draw: DrawView {
-            entries: admission.entries,
-            scale: admission.scale,
-            threshold: admission.threshold,
-            round: admission.round,
-            admitted: admission.admitted,
-        },
+        draw: draw_view(sale),
         units: config.units,
         free: sale.free,
     }
@@ -349,7 +374,7 @@ mod tests {
     #[test]
     fn the_public_object_holds_nothing_that_moves() {
         let mut sale = sale("draw");
-        let before = serde_json::to_value(sale_view(&sale)).unwrap();
+        let before = serde_json::to_value(sale_view(&sale, None)).unwrap();
         assert_eq!(
             before,
             json!({
@@ -369,6 +394,9 @@ mod tests {
         sale.version = 9;
         sale.switches.paused = true;
         sale.admission.threshold = 0.5;
-        assert_eq!(serde_json::to_value(sale_view(&sale)).unwrap(), before);
+        assert_eq!(
+            serde_json::to_value(sale_view(&sale, None)).unwrap(),
+            before
+        );
     }
 }
