@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use ledger::Ledger;
 use local::{Options, System};
 use payment::signature::WebhookSecrets;
+use publisher_function::PublisherFunction;
 use reqwest::{Client, Method, RequestBuilder};
 use runtime::{Environment, EventFunction};
 use serde_json::{Map, Value, json};
@@ -201,6 +202,13 @@ impl Shop {
     /// A controller that looks when it is told to.
     pub async fn controller(&self) -> ControllerFunction {
         ControllerFunction::start(&self.environment("controller-function"))
+            .await
+            .unwrap()
+    }
+
+    /// A publisher that tells the edge when it is told to.
+    pub async fn publisher(&self) -> PublisherFunction {
+        PublisherFunction::start(&self.environment("publisher-function"))
             .await
             .unwrap()
     }

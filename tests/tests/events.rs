@@ -38,5 +38,5 @@ async fn every_event_is_taken_by_its_function() {
         functions.push(function);
     }
     functions.dedup();
-    assert_eq!(functions.len(), 10, "{functions:?}");
+    assert_eq!(functions.len(), 11, "{functions:?}");
 }

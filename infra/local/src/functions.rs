@@ -1,4 +1,4 @@
-//! The ten functions, by the name of their binary, and how an event that
+//! The functions, by the name of their binary, and how an event that
 //! arrives as JSON is handed to one: what Lambda's runtime client does in the
 //! cloud.
 
@@ -38,6 +38,7 @@ pub(crate) fn start_of(binary: &str) -> Option<Start> {
         "order-function" => event::<order_function::OrderFunction>,
         "pass-function" => http::<pass_function::PassFunction>,
         "payment-function" => http::<payment_function::PaymentFunction>,
+        "publisher-function" => event::<publisher_function::PublisherFunction>,
         "reconciler-function" => event::<reconciler_function::ReconcilerFunction>,
         "status-function" => http::<status_function::StatusFunction>,
         "sweeper-function" => event::<sweeper_function::SweeperFunction>,

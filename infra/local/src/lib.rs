@@ -10,6 +10,7 @@
 mod authorizer;
 mod cors;
 mod database;
+mod edge_store;
 mod environments;
 mod event_source;
 mod fifo;

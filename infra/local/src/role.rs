@@ -16,9 +16,13 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_runtime_api::http::StatusCode;
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use crate::template::{ACCOUNT, REGION, Right};
+
+/// Where stores are in the paths of that service.
+const STORES: &str = "/key-value-stores/";
 
 /// What a function may do, and what it did.
 #[derive(Debug)]
@@ -150,6 +154,7 @@ fn needed(request: &HttpRequest) -> BTreeSet<Right> {
             resource: body["SecretId"].as_str().unwrap_or_default().to_owned(),
         }]
         .into(),
+        ("", "") if request.uri().contains(STORES) => key_value_store(request),
         // The query protocol names the operation in a form, the newest one in
         // the path.
         ("", "") => match (form(bytes), request.uri().rsplit('/').next()) {
@@ -167,6 +172,27 @@ fn needed(request: &HttpRequest) -> BTreeSet<Right> {
         },
         _ => [right(service, operation, "")].into(),
     }
+}
+
+/// CloudFront's key-value store: REST, the store's ARN in the path.
+fn key_value_store(request: &HttpRequest) -> BTreeSet<Right> {
+    let path = request
+        .uri()
+        .split_once(STORES)
+        .map_or("", |(_, path)| path);
+    let path = path.split('?').next().unwrap_or_default();
+    let (store, key) = path.split_once('/').unwrap_or((path, ""));
+    let operation = match (request.method(), key.is_empty()) {
+        ("GET", true) => "DescribeKeyValueStore",
+        ("GET", false) => "GetKey",
+        ("PUT", false) => "PutKey",
+        (other, _) => other,
+    };
+    [Right {
+        action: format!("cloudfront-keyvaluestore:{operation}"),
+        resource: percent_decode_str(store).decode_utf8_lossy().into_owned(),
+    }]
+    .into()
 }
 
 /// Reads a form that names an action; the values that are looked at hold
@@ -294,6 +320,27 @@ mod tests {
             [right("cloudwatch:DescribeAlarms", "alarm:*")].into()
         );
         assert!(!stays_here(&cbor));
+        let arn = "arn:aws:cloudfront::000000000000:key-value-store/a-b";
+        for (method, path, operation) in [
+            ("GET", "", "DescribeKeyValueStore"),
+            ("GET", "/keys/sale%3As", "GetKey"),
+            ("PUT", "/keys/sale%3As", "PutKey"),
+        ] {
+            let mut rest = HttpRequest::new("{}".into());
+            rest.set_method(method).unwrap();
+            let arn = arn.replace(':', "%3A").replace('/', "%2F");
+            rest.set_uri(format!("http://127.0.0.1:1/key-value-stores/{arn}{path}"))
+                .unwrap();
+            let [needed] = needed(&rest)
+                .into_iter()
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap();
+            assert_eq!(
+                needed.action,
+                format!("cloudfront-keyvaluestore:{operation}")
+            );
+        }
     }
 
     #[test]

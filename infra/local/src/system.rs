@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use crate::authorizer::Authorizer;
 use crate::cors::Cors;
 use crate::database;
+use crate::edge_store::{self, EdgeStore};
 use crate::environments::{InvokeError, Pool};
 use crate::event_source::EventSource;
 use crate::gateway::{self, Gateway};
@@ -43,6 +44,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 pub struct System {
     base_url: String,
     sqs_url: String,
+    edge_store_url: String,
+    edge_store: Arc<EdgeStore>,
     /// Values of the template's secrets, by logical id.
     secrets: BTreeMap<String, SecretString>,
     template: Template,
@@ -77,6 +80,8 @@ impl System {
         let base_url = format!("http://{}", listener.local_addr()?);
         let sqs_listener = TcpListener::bind("127.0.0.1:0").await?;
         let sqs_url = format!("http://{}", sqs_listener.local_addr()?);
+        let edge_listener = TcpListener::bind("127.0.0.1:0").await?;
+        let edge_store_url = format!("http://{}", edge_listener.local_addr()?);
 
         let plan = Plan {
             program: options.gate_program.clone(),
@@ -95,6 +100,7 @@ impl System {
                 format!("{base_url}{}", crate::identity::PREFIX),
             ),
             ("Rehearsal", true.to_string()),
+            ("EdgeStoreArn", EdgeStore::arn()),
             ("GateAcks", options.replicas.min(1).to_string()),
             // An environment is there at once.
             ("WarmEnvironments", options.environments_max.to_string()),
@@ -146,6 +152,8 @@ impl System {
             database_url: database.url().to_owned(),
             base_url,
             sqs_url,
+            edge_store_url,
+            edge_store: Arc::default(),
             secrets,
             template,
             identity,
@@ -159,7 +167,7 @@ impl System {
             tasks: Vec::new(),
         };
         system.make_pools(&options, &stopped)?;
-        system.serve(listener, sqs_listener, &stopped)?;
+        system.serve(listener, sqs_listener, edge_listener, &stopped)?;
         system.feed(&options, &stopped)?;
         Ok(system)
     }
@@ -204,6 +212,10 @@ impl System {
         let own = [
             ("AWS_ENDPOINT_URL_DYNAMODB", self.database_url.as_str()),
             ("AWS_ENDPOINT_URL_SQS", self.sqs_url.as_str()),
+            (
+                "AWS_ENDPOINT_URL_CLOUDFRONT_KEYVALUESTORE",
+                self.edge_store_url.as_str(),
+            ),
             ("AWS_LAMBDA_FUNCTION_NAME", function.id.as_str()),
             ("AWS_REGION", REGION),
         ];
@@ -221,6 +233,7 @@ impl System {
         &mut self,
         listener: TcpListener,
         sqs_listener: TcpListener,
+        edge_listener: TcpListener,
         stopped: &watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         let authorizer = self.template.authorizer.as_ref();
@@ -240,6 +253,11 @@ impl System {
             self.sqs_url.clone(),
             self.queues.clone(),
             sqs_listener,
+            stopped.clone(),
+        )));
+        self.tasks.push(tokio::spawn(edge_store::serve_store(
+            Arc::clone(&self.edge_store),
+            edge_listener,
             stopped.clone(),
         )));
         Ok(())
@@ -290,6 +308,17 @@ impl System {
     /// Where SQS is.
     pub fn sqs_url(&self) -> &str {
         &self.sqs_url
+    }
+
+    /// Where the edge's store is, its name included.
+    pub fn edge_store_url(&self) -> String {
+        let arn = EdgeStore::arn().replace(':', "%3A").replace('/', "%2F");
+        format!("{}/key-value-stores/{arn}", self.edge_store_url)
+    }
+
+    /// What the edge's store has under a key.
+    pub fn edge_value(&self, key: &str) -> Option<String> {
+        self.edge_store.get(key)
     }
 
     /// The URL by which functions know the queue that feeds one of them.

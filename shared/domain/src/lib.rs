@@ -19,6 +19,7 @@
 pub mod admission;
 pub mod bucket;
 pub mod draw;
+pub mod edge;
 pub mod id;
 pub mod identity;
 pub mod input;

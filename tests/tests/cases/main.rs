@@ -6,6 +6,7 @@
 
 mod draw;
 mod drills;
+mod edge;
 mod gateway;
 mod graph;
 mod holds;

@@ -163,6 +163,7 @@ fn b06_no_schedule_is_below_a_minute_and_runs_meet() {
         .collect();
     for name in [
         "ControllerFunction",
+        "PublisherFunction",
         "ReconcilerFunction",
         "SweeperFunction",
     ] {

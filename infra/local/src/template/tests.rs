@@ -57,8 +57,15 @@ fn the_real_template_is_understood_as_a_whole() {
     assert_eq!(claim.variables["GATE_ACKS"], "1");
     assert_eq!(claim.variables["GATE_URL"], "redis://gates");
     // A stack that has no password gives none.
-    let secret = ("PASS_KEYS".to_owned(), "PassKeys".to_owned());
-    assert_eq!(claim.secrets, [secret].into());
+    let secret = |setting: &str, id: &str| (setting.to_owned(), id.to_owned());
+    assert_eq!(
+        claim.secrets,
+        [
+            secret("EDGE_KEY", "EdgeKey"),
+            secret("PASS_KEYS", "PassKeys")
+        ]
+        .into()
+    );
     let right = |action: &str, resource: &str| Right {
         action: action.to_owned(),
         resource: format!("arn:aws:{resource}"),

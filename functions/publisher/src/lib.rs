@@ -1,0 +1,151 @@
+//! The publisher: tells the edge of a sale, in CloudFront's key-value store.
+//!
+//! It is a function of its own since the store has no endpoint in the gates'
+//! network, and one writer is enough: it reads the ledger and nothing else. What
+//! it writes only lets the edge say no, or a ticket, sooner than the origin would;
+//! nothing waits for it.
+
+mod store;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use domain::edge::{self, Document};
+use domain::{Sale, SaleId};
+use jiff::{SignedDuration, Timestamp};
+use ledger::{Error, Ledger};
+use runtime::{Clock, Environment, EventFunction, Invocation};
+use token::EdgeKeys;
+
+use store::{Alone, Store, Written};
+
+/// Sales are looked at this often, and each document is written as often at
+/// most.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A sale's document is written from so long before its opening.
+const NEAR: SignedDuration = SignedDuration::from_hours(1);
+
+/// A run ends so long before Lambda would end it.
+const MARGIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// The publisher function.
+#[derive(Debug)]
+pub struct PublisherFunction {
+    clock: Clock,
+    ledger: Ledger,
+    /// None without an edge: there is nothing to do.
+    store: Option<Store>,
+    keys: EdgeKeys,
+    origin: Option<String>,
+}
+
+/// What one run has told. The next run of an environment knows nothing of it:
+/// in between, another environment's may have told something else.
+#[derive(Default)]
+pub struct Run {
+    alone: Option<Alone>,
+    told: HashMap<SaleId, Document>,
+    secrets: HashMap<SaleId, String>,
+}
+
+impl EventFunction for PublisherFunction {
+    type Event = serde_json::Value;
+    type Answer = ();
+
+    async fn start(environment: &Environment) -> anyhow::Result<Self> {
+        let settings = &environment.settings;
+        Ok(Self {
+            clock: environment.clock,
+            ledger: Ledger::connect(environment)?,
+            store: Store::connect(environment),
+            keys: EdgeKeys::load(settings)?,
+            origin: settings.get("ALLOWED_ORIGIN").map(str::to_owned),
+        })
+    }
+
+    async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
+        let end = invocation.deadline - MARGIN;
+        let mut run = Run::default();
+        while self.clock.now() < end && self.tick(&mut run).await? {
+            tokio::time::sleep(INTERVAL).await;
+        }
+        Ok(())
+    }
+}
+
+impl PublisherFunction {
+    /// Looks at every sale once; whether there is one to go on with. A document
+    /// that can't be written is tried again with the next look.
+    ///
+    /// # Errors
+    /// Sales can't be read.
+    pub async fn tick(&self, run: &mut Run) -> Result<bool, Error> {
+        let Some(store) = &self.store else {
+            return Ok(false);
+        };
+        let now = self.clock.now();
+        let mut watched = false;
+        for id in self.ledger.sales(true).await? {
+            let Some(sale) = self.ledger.sale(&id).await? else {
+                continue;
+            };
+            if now < sale.config.opens_at.at - NEAR {
+                continue;
+            }
+            watched = true;
+            if let Err(error) = self.tell(store, run, &sale, now).await {
+                tracing::warn!(sale = %id, error, "the edge was not told");
+            }
+        }
+        Ok(watched)
+    }
+
+    async fn tell(
+        &self,
+        store: &Store,
+        run: &mut Run,
+        sale: &Sale,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let secret = self.secret(run, sale, now).await?;
+        let keys = self.keys.texts();
+        let document = Document::of(sale, secret.as_deref(), &keys, self.origin.as_deref());
+        let told = run.told.get(&sale.id);
+        if told.is_some_and(|told| told.says_the_same(&document)) {
+            return Ok(());
+        }
+        let text = serde_json::to_string(&document).map_err(|error| error.to_string())?;
+        if text.len() > edge::DOCUMENT_MAX {
+            return Err(format!("a document of {} bytes", text.len()));
+        }
+        let key = edge::key(&sale.id);
+        let written = store
+            .put(&mut run.alone, &key, &text, document.version)
+            .await?;
+        if written == Written::Done {
+            tracing::info!(sale = %sale.id, version = document.version, "the edge was told");
+        }
+        run.told.insert(sale.id.clone(), document);
+        Ok(())
+    }
+
+    /// The draw's secret, once the edge may know it.
+    async fn secret(
+        &self,
+        run: &mut Run,
+        sale: &Sale,
+        now: Timestamp,
+    ) -> Result<Option<String>, String> {
+        if !edge::may_know_secret(sale, now) {
+            return Ok(None);
+        }
+        if !run.secrets.contains_key(&sale.id) {
+            let secret = self.ledger.draw_secret(&sale.id).await;
+            if let Some(secret) = secret.map_err(|error| error.to_string())? {
+                run.secrets.insert(sale.id.clone(), secret);
+            }
+        }
+        Ok(run.secrets.get(&sale.id).cloned())
+    }
+}

@@ -1,0 +1,134 @@
+//! What the edge is told of a sale, in its store.
+
+use domain::SaleId;
+use domain::edge::{Document, key};
+use publisher_function::Run;
+use reqwest::header::{ETAG, IF_MATCH};
+use serde_json::{Value, json};
+use tests::{OnSale, Shop, eventually, until_after};
+
+const EDGE_KEY: &str = "edge-key-for-tests-0123456789abcdef";
+const NEXT_KEY: &str = "the-next-edge-key-0123456789abcdef";
+const WAIT_S: u64 = 20;
+
+fn known(shop: &Shop, sale: &SaleId) -> Value {
+    let text = shop.system.edge_value(&key(sale));
+    text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+}
+
+async fn comes_to_know(sale: &OnSale<'_>, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    eventually(what, WAIT_S, async || {
+        Some(known(sale.shop, &sale.sale_id())).filter(&is)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_edge_knows_the_sale_as_the_ledger_does() {
+    let mut options = Shop::options();
+    let keys = format!("{EDGE_KEY},{NEXT_KEY}");
+    options.secrets.insert("EdgeKey".to_owned(), keys.into());
+    let shop = Shop::start(options).await;
+    let far = shop
+        .sale_in(4_000_000, json!({"mode": "draw", "draw_window_ms": 500}))
+        .await;
+    let near = shop
+        .sale_in(600_000, json!({"mode": "draw", "draw_window_ms": 500}))
+        .await;
+    let draw = shop
+        .sale_in(
+            2_500,
+            json!({"mode": "draw", "draw_window_ms": 500, "units": 2}),
+        )
+        .await;
+    // Ten minutes before: without the secret.
+    let told = comes_to_know(
+        &near,
+        "a sale is known before its opening",
+        Value::is_object,
+    )
+    .await;
+    assert_eq!(told["secret"], Value::Null);
+    let told = comes_to_know(&draw, "the edge can draw", |told| {
+        told["secret"].is_string()
+    })
+    .await;
+    let secret = shop.ledger().draw_secret(&draw.sale_id()).await.unwrap();
+    assert_eq!(told["secret"].as_str(), secret.as_deref());
+    assert_eq!(told["keys"], json!([EDGE_KEY, NEXT_KEY]));
+
+    draw.opened().await;
+    let shopper = draw.shopper("ada").await;
+    shopper.enter().await.expect(201);
+    draw.turn("pause").await;
+    comes_to_know(&draw, "a switch", |told| told["paused"] == true).await;
+    draw.turn("resume").await;
+    let told = comes_to_know(&draw, "the threshold", |told| {
+        told["paused"] == false && told["threshold"].as_f64() > Some(0.0)
+    })
+    .await;
+    let row = shop.ledger().sale(&draw.sale_id()).await.unwrap().unwrap();
+    let origin = told["origin"].as_str();
+    let expected = Document::of(&row, secret.as_deref(), &[EDGE_KEY, NEXT_KEY], origin);
+    let mut expected = serde_json::to_value(&expected).unwrap();
+    expected["version"] = told["version"].clone();
+    assert_eq!(told, expected);
+    draw.turn("end").await;
+    comes_to_know(&draw, "the end", |told| told["ended"] == true).await;
+    assert_eq!(known(&shop, &far.sale_id()), Value::Null, "not yet");
+}
+
+/// Runs that follow each other in two environments, two that meet, and someone
+/// else who writes to the store: what is told is never older than what was.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_tell_the_edge_the_newer_one_stands() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale_in(600_000, json!({})).await;
+    let publishers = [shop.publisher().await, shop.publisher().await];
+    let turn = async |n: usize| {
+        let paused = n.is_multiple_of(2);
+        sale.turn(if paused { "pause" } else { "resume" }).await;
+        paused
+    };
+    for n in 0..6 {
+        let paused = turn(n).await;
+        let next = &publishers[usize::from(n % 3 > 0)];
+        next.tick(&mut Run::default()).await.unwrap();
+        assert_eq!(known(&shop, &sale.sale_id())["paused"], paused, "{n}");
+    }
+    let mut runs = [Run::default(), Run::default()];
+    for n in 0..6 {
+        let paused = turn(n).await;
+        for m in [n % 2, 1 - n % 2] {
+            publishers[m].tick(&mut runs[m]).await.unwrap();
+            assert_eq!(known(&shop, &sale.sale_id())["paused"], paused, "{n}");
+        }
+    }
+    // The secret comes with the time, and for a run that has told nothing yet.
+    let draw = json!({"mode": "draw", "draw_window_ms": 500});
+    let draw = shop.sale_in(61_500, draw).await;
+    let secret = async || {
+        publishers[0].tick(&mut Run::default()).await.unwrap();
+        known(&shop, &draw.sale_id())["secret"].is_string()
+    };
+    assert!(!secret().await);
+    until_after(draw.opens_at, -60_000).await;
+    assert!(secret().await);
+    // A document of the future.
+    let store = shop.system.edge_store_url();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let described = http.get(&store).send().await.unwrap();
+    let newer = json!({"version": 1_000_000}).to_string();
+    let name = key(&sale.sale_id()).replace(':', "%3A");
+    let put = http
+        .put(format!("{store}/keys/{name}"))
+        .header(IF_MATCH, &described.headers()[ETAG])
+        .body(json!({"Value": newer}).to_string());
+    assert_eq!(put.send().await.unwrap().status(), 200);
+    turn(0).await;
+    for (publisher, run) in publishers.iter().zip(&mut runs) {
+        publisher.tick(run).await.unwrap();
+        publisher.tick(&mut Run::default()).await.unwrap();
+        assert_eq!(known(&shop, &sale.sale_id())["version"], 1_000_000);
+    }
+}
