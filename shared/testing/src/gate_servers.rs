@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -23,6 +24,10 @@ const PROGRAM_VARIABLE: &str = "GATE_PROGRAM";
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// A free port may be taken before the server has it.
 const ATTEMPTS: usize = 3;
+/// Below those that the kernel gives to whoever asks for any (32,768 and above):
+/// between the choice of a port and the start of its server, nobody gets it.
+const PORTS: Range<u16> = 10_000..32_000;
+const PORT_TRIES: u32 = 10_000;
 const SLOTS: usize = 16_384;
 /// Waits for the end of its input, which is the end of the process that holds
 /// the other end; then cleans up after server `$0` in directory `$1`.
@@ -485,9 +490,16 @@ impl NodePorts {
 /// # Errors
 /// There are none.
 pub fn free_ports(nodes: usize) -> anyhow::Result<Vec<NodePorts>> {
-    let held: Vec<TcpListener> = (0..nodes * 2)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect::<Result<_, _>>()?;
+    let mut held = Vec::new();
+    for _ in 0..PORT_TRIES {
+        if held.len() == nodes * 2 {
+            break;
+        }
+        let drawn = Uuid::new_v4().as_u128() % u128::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + drawn as u16;
+        held.extend(TcpListener::bind(("127.0.0.1", port)).ok());
+    }
+    ensure!(held.len() == nodes * 2, "there are no free ports");
     let port = |listener: &TcpListener| anyhow::Ok(listener.local_addr()?.port());
     held.chunks(2)
         .map(|pair| {
