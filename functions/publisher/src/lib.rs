@@ -2,8 +2,9 @@
 //!
 //! It is a function of its own since the store has no endpoint in the gates'
 //! network, and one writer is enough: it reads the ledger and nothing else. What
-//! it writes only lets the edge say no, or a ticket, sooner than the origin would;
-//! nothing waits for it.
+//! it writes only lets the edge say no, or a ticket, sooner than the origin would.
+//! But an edge that is behind says no to who is admitted by now: a run that could
+//! not write fails.
 
 mod store;
 
@@ -47,6 +48,7 @@ pub struct Run {
     alone: Option<Alone>,
     told: HashMap<SaleId, Document>,
     secrets: HashMap<SaleId, String>,
+    failures: u32,
 }
 
 impl EventFunction for PublisherFunction {
@@ -70,6 +72,13 @@ impl EventFunction for PublisherFunction {
         while self.clock.now() < end && self.tick(&mut run).await? {
             tokio::time::sleep(INTERVAL).await;
         }
+        // A run that failed sounds the alarm: an edge that is behind says no to
+        // those who are admitted.
+        anyhow::ensure!(
+            run.failures == 0,
+            "{} times the edge was not told",
+            run.failures
+        );
         Ok(())
     }
 }
@@ -87,8 +96,14 @@ impl PublisherFunction {
         let now = self.clock.now();
         let mut watched = false;
         for id in self.ledger.sales(true).await? {
-            let Some(sale) = self.ledger.sale(&id).await? else {
-                continue;
+            let sale = match self.ledger.sale(&id).await {
+                Ok(Some(sale)) => sale,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::warn!(sale = %id, %error, "a sale can't be read");
+                    (watched, run.failures) = (true, run.failures + 1);
+                    continue;
+                }
             };
             if now < sale.config.opens_at.at - NEAR {
                 continue;
@@ -96,6 +111,7 @@ impl PublisherFunction {
             watched = true;
             if let Err(error) = self.tell(store, run, &sale, now).await {
                 tracing::warn!(sale = %id, error, "the edge was not told");
+                run.failures += 1;
             }
         }
         Ok(watched)

@@ -97,7 +97,12 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
 /// entries there is no line to be a fraction of, and the units are a scale as
 /// good as any.
 fn counted(sale: &Sale, counted: u64) -> Admission {
-    let entries = counted * u64::from(sale.config.sample());
+    let mut entries = counted * u64::from(sale.config.sample());
+    if counted == 0 && sale.config.sample() > 1 {
+        // The sample did not reach us, while the edge gave everyone else a ticket:
+        // without a scale all of them would be admitted at once.
+        entries = u64::from(sale.config.expected_entries);
+    }
     let scale = if entries > 0 {
         entries
     } else {
@@ -299,6 +304,17 @@ mod tests {
                 0
             );
         }
+    }
+
+    #[test]
+    fn a_sample_that_never_came_admits_no_crowd() {
+        let mut members = crate::sale::tests::phone();
+        members.insert("expected_entries".into(), 3_600_000.into());
+        let config = crate::sale::SaleConfig::read(members).unwrap();
+        let sale = Sale::new("phone".parse().unwrap(), config, String::new());
+        let lost = counted(&sale, 0);
+        assert_eq!((lost.entries, lost.scale), (3_600_000, 3_600_000));
+        assert_eq!(counted(&sale, 100).entries, 36_000);
     }
 
     #[test]
