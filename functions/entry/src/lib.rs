@@ -206,6 +206,7 @@ impl EntryFunction {
         if scale == 0 {
             return Err(Problem::new(Code::Unavailable)
                 .retry_after(1)
+                .detail("The draw is being counted; the place in line is kept.")
                 .because("the draw is being counted"));
         }
         let arrival = draw::arrival(local, tap.home(), tap.sale.config.buckets);

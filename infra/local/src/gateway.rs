@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use axum::serve::ListenerExt;
 use runtime::Clock;
@@ -106,6 +107,11 @@ impl Gateway {
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "Request Header Fields Too Large",
             ));
+        }
+        let host = parts.headers.get(header::HOST);
+        let host = host.and_then(|host| host.to_str().ok());
+        if host.is_none_or(|host| host.parse::<Authority>().is_err()) {
+            return Err(message(StatusCode::BAD_REQUEST, "Bad Request"));
         }
         let (route, path_parameters) = self
             .routes

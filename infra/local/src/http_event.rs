@@ -11,7 +11,7 @@ use aws_lambda_events::event::apigw::{
 };
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Version, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -46,6 +46,11 @@ pub(crate) fn request(
     }
     event.cookies = cookies(&mut parts.headers);
     event.headers = joined(std::mem::take(&mut parts.headers));
+    // The gateway's own, whatever was sent.
+    let forwarded = HeaderName::from_static("x-forwarded-proto");
+    event
+        .headers
+        .insert(forwarded, HeaderValue::from_static("https"));
     event.path_parameters = routed.path_parameters;
     if !body.is_empty() {
         let text = is_text(&event.headers)

@@ -59,9 +59,11 @@ impl Call {
         self.request.query_string_parameters_ref()?.first(parameter)
     }
 
-    /// A header, whatever its case.
+    /// A header, whatever its case. One that was sent and is no visible ASCII is
+    /// there, as something that no rule accepts: it is wrong and not missing.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.request.headers().get(name)?.to_str().ok()
+        let sent = self.request.headers().get(name)?;
+        Some(sent.to_str().unwrap_or("\u{fffd}"))
     }
 
     /// A claim of the session that the gateway's authorizer has checked.

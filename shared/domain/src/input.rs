@@ -156,14 +156,15 @@ impl Fields {
         match self.take(field)?.as_u64() {
             Some(value) if range.contains(&value) => Some(value),
             _ => {
-                self.wrong(
-                    field,
-                    format_args!(
-                        "must be an integer from {} to {}",
-                        range.start(),
-                        range.end()
-                    ),
-                );
+                let (least, most) = range.into_inner();
+                if least == most {
+                    self.wrong(field, format_args!("must be {least}"));
+                } else {
+                    self.wrong(
+                        field,
+                        format_args!("must be an integer from {least} to {most}"),
+                    );
+                }
                 None
             }
         }

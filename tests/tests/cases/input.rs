@@ -467,6 +467,33 @@ async fn every_field_of_a_sale_is_checked() {
     create(draft).await.expect_problem(409, "sale_exists");
 }
 
+/// Of these the events' reader makes the call's address.
+#[tokio::test]
+async fn headers_that_are_no_address_break_nothing() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({})).await;
+    for (header, value, status) in [
+        ("x-forwarded-proto", "a b", 200),
+        ("x-forwarded-proto", "javascript:", 200),
+        ("host", "a b", 400),
+    ] {
+        let call = shop.request(Method::GET, &sale.path("/status"));
+        let answer = Answer::of(call.header(header, value)).await;
+        assert_eq!(answer.status, status, "{header}: {value}");
+    }
+    // What was sent and is no text is wrong, and not missing.
+    let shopper = sale.shopper("umlaut").await;
+    let call = shopper.request(Method::POST, &sale.path("/claims"));
+    let call = call.header("idempotency-key", "schlüssel-eins".as_bytes());
+    let answer = Answer::of(call).await;
+    let answer = answer.expect_problem(400, "invalid_idempotency_key");
+    assert!(
+        answer.text("detail").contains("must be"),
+        "{:#}",
+        answer.json
+    );
+}
+
 #[tokio::test]
 async fn names_that_are_none_and_long_headers_break_nothing() {
     let shop = Shop::quiet().await;
