@@ -35,7 +35,7 @@ lint: setup-python
 validate: setup-sam
 	for template in $(TEMPLATES); do \
 		SAM_CLI_TELEMETRY=0 AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=none AWS_SECRET_ACCESS_KEY=none \
-			.venv/bin/sam validate --lint --template $$template || exit 1; \
+			.venv-sam/bin/sam validate --lint --template $$template || exit 1; \
 	done
 
 # Most of the tests' time is waiting for sales to open and holds to lapse, so more

@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import queue
+import ssl
 import statistics
 import subprocess
 import sys
@@ -32,6 +33,7 @@ HELLO = "hello-function"
 ZIP_MB_MAX = 5.0
 RATIO_MAX = 2.0
 PATIENCE_S = 20
+ROOTS = ssl.get_default_verify_paths().openssl_cafile
 
 ROUTE = "GET /nothing"
 HTTP_EVENT = {
@@ -167,7 +169,10 @@ def start(binary, event, values):
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "256", "AWS_LAMBDA_FUNCTION_VERSION": "1",
         "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none",
         # Whoever calls a service hears at once that there is none.
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:1", **values,
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        # Amazon Linux keeps the roots that are trusted in one file. Debian has each
+        # once more in a directory, and a start here would read these too.
+        "SSL_CERT_FILE": ROOTS, **values,
     }
     began = time.perf_counter()
     process = subprocess.Popen([binary], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

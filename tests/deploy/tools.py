@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-VENV = ROOT / ".venv/bin"
+VENV = ROOT / ".venv-sam/bin"
 EMULATOR_VENV = ROOT / ".venv-emulator/bin"
 STOP_LIMIT_S = 20
 BEGUN = time.monotonic()
