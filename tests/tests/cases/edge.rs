@@ -2,10 +2,12 @@
 
 use domain::SaleId;
 use domain::edge::{Document, key};
+use jiff::SignedDuration;
 use publisher_function::Run;
 use reqwest::header::{ETAG, IF_MATCH};
+use runtime::{EventFunction, Invocation};
 use serde_json::{Value, json};
-use tests::{OnSale, Shop, eventually, until_after};
+use tests::{OnSale, Shop, eventually, now, until_after};
 
 const EDGE_KEY: &str = "edge-key-for-tests-0123456789abcdef";
 const NEXT_KEY: &str = "the-next-edge-key-0123456789abcdef";
@@ -131,4 +133,30 @@ async fn of_two_that_tell_the_edge_the_newer_one_stands() {
         publisher.tick(&mut Run::default()).await.unwrap();
         assert_eq!(known(&shop, &sale.sale_id())["version"], 1_000_000);
     }
+}
+
+/// An edge that is behind says no to who is admitted, and nobody else would
+/// notice: the run fails, so that its alarm sounds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_could_not_tell_the_edge_fails() {
+    let run = async |arn: Option<&str>| {
+        let mut options = Shop::options();
+        options.schedules = false;
+        let variable = arn.map(|arn| ("EDGE_STORE_ARN".to_owned(), arn.to_owned()));
+        let own = variable.into_iter().collect();
+        options
+            .settings
+            .insert("publisher-function".to_owned(), own);
+        let shop = Shop::start(options).await;
+        let _sale = shop.sale_in(600_000, json!({})).await;
+        let invocation = Invocation {
+            request_id: "run".to_owned(),
+            deadline: now() + SignedDuration::from_millis(6_500),
+        };
+        let publisher = shop.publisher().await;
+        publisher.handle(Value::Null, invocation).await
+    };
+    let gone = "arn:aws:cloudfront::000000000000:key-value-store/gone";
+    assert!(run(Some(gone)).await.is_err());
+    run(None).await.unwrap();
 }
