@@ -95,13 +95,10 @@ impl ClaimFunction {
             decision => decision?,
         };
         match decision {
+            // A gate may have forgotten a claim that the ledger knows, and voided.
             Decision::Claimed(hold) => {
-                let status = self.secure(&visitor, &gates, &hold, now).await?;
-                let code = match status {
-                    ClaimStatus::Confirming => StatusCode::ACCEPTED,
-                    _ => StatusCode::CREATED,
-                };
-                Reply::json(code, &view::held(sale, &hold, status))
+                self.tell(&visitor, &gates, hold, StatusCode::CREATED, now)
+                    .await
             }
             Decision::Same(hold) if hold.quantity != quantity => {
                 Err(Problem::new(Code::IdempotencyKeyReused)
@@ -126,8 +123,7 @@ impl ClaimFunction {
         }
     }
 
-    /// The same claim again: whatever the ledger knows of it by now. If it
-    /// knows nothing, the message may never have been stored: once more.
+    /// The same claim again.
     async fn again(
         &self,
         visitor: &Visitor,
@@ -135,15 +131,29 @@ impl ClaimFunction {
         hold: Hold,
         now: Timestamp,
     ) -> Result<Reply, Problem> {
+        self.tell(visitor, gates, hold, StatusCode::OK, now).await
+    }
+
+    /// Whatever the ledger knows of a claim by now. If it knows nothing, its
+    /// message may never have been stored, and is sent: then it is told with
+    /// `status`.
+    async fn tell(
+        &self,
+        visitor: &Visitor,
+        gates: &SaleGates,
+        hold: Hold,
+        status: StatusCode,
+        now: Timestamp,
+    ) -> Result<Reply, Problem> {
         match self.ledger.order(&hold.claim).await? {
             Some(order) => Reply::ok(&view::ordered(&visitor.sale, &order)),
             None => {
-                let status = self.secure(visitor, gates, &hold, now).await?;
-                let code = match status {
+                let secured = self.secure(visitor, gates, &hold, now).await?;
+                let status = match secured {
                     ClaimStatus::Confirming => StatusCode::ACCEPTED,
-                    _ => StatusCode::OK,
+                    _ => status,
                 };
-                Reply::json(code, &view::held(&visitor.sale, &hold, status))
+                Reply::json(status, &view::held(&visitor.sale, &hold, secured))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::order::VoidReason;
 use domain::{BucketId, ClaimId, IdempotencyKey, Money, ShopperId};
 use gate::{Ask, Decision};
 use jiff::SignedDuration;
@@ -764,6 +765,36 @@ async fn a14c_a_message_behind_its_deadline_makes_no_order() {
     let books = sale.books().await;
     assert_eq!((books.count("free"), books.count("voided")), (0, 1));
     assert!(books.count("held") <= 1);
+}
+
+/// A recovery came before the message of a claim, which was voided then; the gate,
+/// which forgot it, says yes to the same key.
+#[tokio::test]
+async fn a14d_a_yes_to_a_claim_that_was_voided_is_not_told() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({"units": 2})).await;
+    let shopper = sale.shopper_at(0).await;
+    sale.opened().await;
+    let order = unfounded(&sale, 0, &shopper.name).order(now());
+    let ledger = shop.ledger();
+    let void = ledger.void(&order, VoidReason::Forgotten, now());
+    void.await.unwrap();
+    let told = shopper.claim_as("no-gate-said-yes").await.expect(200);
+    assert_eq!(told.json["claim_id"], json!(order.claim));
+    assert_eq!(
+        (told.text("status"), told.text("reason")),
+        ("VOIDED", "forgotten")
+    );
+    assert_eq!(sale.count("free").await, 1);
+    // A claim that was forgotten gives no unit back; a comparison misses this one.
+    for seconds in [5, 10, 15] {
+        let later = SignedDuration::from_secs(seconds);
+        let sweeper = shop.sweeper_ahead(later).await;
+        sweeper.sweep(true).await.unwrap();
+    }
+    assert_eq!(sale.count("free").await, 2, "nobody holds it");
+    // The control: a claim that nobody voided is told as a new one.
+    shopper.claim_as("another-key-of-it").await.expect(201);
 }
 
 /// Everybody who is left is at home in a bucket that is empty: it gets half of
