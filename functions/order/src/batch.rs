@@ -82,6 +82,7 @@ impl OrderFunction {
             self.write_orders(sale, bucket, epoch, limit, orders, &mut came)
                 .await?;
         }
+        self.ledger.wake_if_ended(sale).await?;
         metrics::of(sale)
             .value(Metric::OrdersWritten, f64::from(came.written))
             .write();

@@ -18,7 +18,7 @@ use domain::{BucketId, ClaimId, IntentId, Money, Order, OrderId, OrderStatus, Sa
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::sales::count_refund;
+use crate::sales::wake;
 use crate::table::from_item;
 use crate::{Error, Item, Ledger, Reason, Transaction, key};
 
@@ -330,7 +330,7 @@ impl Ledger {
         if let Some(event) = event {
             put_event(&mut writes, event)?;
         }
-        count_refund(&mut writes, refund.claim.sale());
+        wake(&mut writes, refund.claim.sale());
         Ok(match self.table.write(&writes).await? {
             Ok(()) => Written::Now,
             Err(reasons) if failed(&reasons, 0) || failed(&reasons, 2) => Written::Before,

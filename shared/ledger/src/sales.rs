@@ -35,10 +35,10 @@ struct Listed {
     sale: SaleId,
     /// Whether controller and sweeper look after it.
     open: bool,
-    /// Refunds that ever came to be owed: who takes the sale out of the list
-    /// must have looked at all of them.
+    /// How often something came up that somebody has to look after: who takes
+    /// the sale out of the list must have looked at all of it.
     #[serde(default)]
-    refunds: u64,
+    wakes: u64,
     /// Whether all of it was proved once nobody looks after it any more.
     #[serde(default)]
     reconciled: bool,
@@ -51,17 +51,17 @@ pub struct Unreconciled {
     pub sale: SaleId,
     /// Nobody looks after it any more: what it comes to now is the end.
     pub closed: bool,
-    /// Refunds that ever came to be owed, when it was read.
-    refunds: u64,
+    /// How often it was woken, when it was read.
+    wakes: u64,
 }
 
-/// Counts a refund that is owed from now on, and has its sale looked after
-/// until the provider confirms it, even if it was over and settled.
-pub(crate) fn count_refund(writes: &mut Transaction, sale: &SaleId) {
+/// Has a sale looked after, even if it was over and settled: a refund is owed
+/// from now on, or an order was written after the end.
+pub(crate) fn wake(writes: &mut Transaction, sale: &SaleId) {
     writes
         .update(
             &key::listed(sale),
-            "SET #open = :open, sale = :sale, reconciled = :not ADD refunds :one",
+            "SET #open = :open, sale = :sale, reconciled = :not ADD wakes :one",
         )
         .name("#open", "open")
         .text(":sale", sale.as_str())
@@ -89,7 +89,7 @@ impl Ledger {
         let listed = Listed {
             sale: sale.id.clone(),
             open: true,
-            refunds: 0,
+            wakes: 0,
             reconciled: false,
         };
         writes.put(&key::listed(&sale.id), &listed)?.only_new();
@@ -226,7 +226,7 @@ impl Ledger {
     pub async fn close_sale(&self, sale: &Sale) -> Result<bool, Error> {
         let key = key::listed(&sale.id);
         let listed: Option<Listed> = self.table.get(&key).await?;
-        let seen = listed.map_or(0, |listed| listed.refunds);
+        let seen = listed.map_or(0, |listed| listed.wakes);
         if self.owes_refunds(&sale.id, sale.config.buckets).await? {
             return Ok(false);
         }
@@ -239,11 +239,28 @@ impl Ledger {
         let mut writes = Transaction::new();
         writes
             .update(&key, "SET #open = :closed")
-            .only_if("refunds = :seen")
+            .only_if("wakes = :seen")
             .name("#open", "open")
             .flag(":closed", false)
             .number(":seen", seen);
         Ok(self.table.write(&writes).await?.is_ok())
+    }
+
+    /// Has a sale looked after whose end has passed, if it has: for whoever wrote
+    /// orders, after writing them. A message may come long after the end, of a
+    /// claim that no gate knows; once the end is seen here, the closing may have
+    /// looked before the order was there.
+    ///
+    /// # Errors
+    /// No answer: doing it again is safe.
+    pub async fn wake_if_ended(&self, id: &SaleId) -> Result<(), Error> {
+        let ended = self.sale(id).await?.and_then(|sale| sale.ended_at);
+        if ended.is_none() {
+            return Ok(());
+        }
+        let mut writes = Transaction::new();
+        wake(&mut writes, id);
+        self.table.write_or_conflict(&writes).await
     }
 
     /// Sales that somebody looks after, and those that nobody looks after any
@@ -261,7 +278,7 @@ impl Ledger {
         let unreconciled = rows.map(|row| Unreconciled {
             sale: row.sale,
             closed: !row.open,
-            refunds: row.refunds,
+            wakes: row.wakes,
         });
         Ok(unreconciled.collect())
     }
@@ -275,11 +292,11 @@ impl Ledger {
         let mut writes = Transaction::new();
         writes
             .update(&key::listed(&sale.sale), "SET reconciled = :yes")
-            .only_if("#open = :closed AND refunds = :seen")
+            .only_if("#open = :closed AND wakes = :seen")
             .name("#open", "open")
             .flag(":yes", true)
             .flag(":closed", false)
-            .number(":seen", sale.refunds);
+            .number(":seen", sale.wakes);
         Ok(self.table.write(&writes).await?.is_ok())
     }
 

@@ -6,12 +6,52 @@ use std::convert::Infallible;
 use domain::OrderStatus;
 use domain::order::VoidReason;
 use jiff::SignedDuration;
+use order_function::OrderFunction;
 use runtime::EventFunction;
 use sweeper_function::SweeperFunction;
+use testing::Point;
 
-use crate::worker::{MINUTE, Worker, failed};
+use crate::worker::{MINUTE, Worker, deliver, failed};
 
 const PAST: SignedDuration = SignedDuration::from_secs(-1);
+
+/// A message may come when its sale is over and settled, of a claim that no gate
+/// knows. At whatever moment of its writing the sale is closed: while the order is
+/// live, somebody looks after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_that_is_written_after_the_closing_is_looked_after() {
+    let mut met = 0;
+    for point in (1..).flat_map(|n| [Point::BeforeRequest(n), Point::AfterRequest(n)]) {
+        let worker = Worker::start(&[3]).await;
+        let world = &worker.world;
+        let (holds, messages) = worker.claims(0, 0..1, MINUTE).await;
+        let (sale, claim) = (&world.sale, &holds[0].claim);
+        let settled = world.gate.settle(&world.address(0).tag, claim).await;
+        settled.unwrap();
+        let end = |sale: &mut domain::Sale| {
+            sale.end(world.now());
+            Ok::<_, Infallible>(())
+        };
+        let ended = world.ledger.change_sale(sale, end).await.unwrap();
+        let ended = ended.unwrap().unwrap();
+        let closes = async { world.ledger.close_sale(&ended).await.unwrap() };
+        let writes = async |environment| {
+            let function = OrderFunction::start(&environment).await.unwrap();
+            deliver(&function, world, &messages).await
+        };
+        let (answer, closed) =
+            testing::interrupted_at(&worker.environment, point, closes, writes).await;
+        assert_eq!(answer, failed(&[]));
+        assert!(worker.order(claim).await.status.holds_units());
+        let listed = world.ledger.sales(true).await.unwrap();
+        assert_eq!(listed, std::slice::from_ref(sale), "{point:?}");
+        if closed.is_none() {
+            break;
+        }
+        met += 1;
+    }
+    assert!(met >= 4, "{met}");
+}
 
 #[tokio::test]
 async fn beyond_the_cap_claims_are_voided_and_no_unit_returns() {
