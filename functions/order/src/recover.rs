@@ -5,6 +5,7 @@
 //! orders of this bucket meanwhile. A claim of the earlier life that comes
 //! behind it is adopted, see [`crate::batch`].
 
+use domain::draw::arrivals;
 use domain::slot::GateAddress;
 use domain::{Order, OrderStatus};
 use gate::Hold;
@@ -56,7 +57,10 @@ impl OrderFunction {
             epoch,
             ..address.clone()
         };
-        let truth = truth(&self.ledger.whole_bucket(sale, *bucket).await?);
+        let mut truth = truth(&self.ledger.whole_bucket(sale, *bucket).await?);
+        if let Some(sale) = self.ledger.sale(sale).await? {
+            truth.late = arrivals(sale.admission.late, sale.config.buckets);
+        }
         if let Err(error) = self.gate.load(&next, &truth).await {
             tracing::error!(%sale, %bucket, %error, "a frozen bucket can't be recovered yet");
             return Ok(());
@@ -87,6 +91,7 @@ fn truth(whole: &WholeBucket) -> Truth {
         left: whole.bucket.capacity.saturating_sub(held),
         taken: made.map(|order| order.quantity).sum(),
         claims: whole.orders.iter().map(known).collect(),
+        ..Truth::default()
     }
 }
 

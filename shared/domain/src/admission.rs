@@ -44,6 +44,7 @@ pub struct Gates {
 /// What the sale should be, seen so now. Equal to the sale if nothing changes.
 pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
     let mut next = sale.clone();
+    next.admission.late = next.admission.late.max(gates.late);
     if gates.complete {
         next.free = gates.free;
     }
@@ -73,7 +74,7 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
         return next;
     }
     if next.admission.scale == 0 {
-        next.admission = counted(sale, gates.entries);
+        next.admission = counted(&next, gates.entries);
     }
     next.state = match (gates.free, gates.due) {
         (0, 0) => SaleState::SoldOut,
@@ -98,10 +99,12 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
 /// good as any.
 fn counted(sale: &Sale, counted: u64) -> Admission {
     let mut entries = counted * u64::from(sale.config.sample());
-    if counted == 0 && sale.config.sample() > 1 {
-        // The sample did not reach us, while the edge gave everyone else a ticket:
-        // without a scale all of them would be admitted at once.
-        entries = u64::from(sale.config.expected_entries);
+    let unseen = counted == 0 && sale.config.sample() > 1;
+    if unseen || sale.gates_were_away {
+        // The sample did not reach us, while the edge gave everyone else a ticket,
+        // or gates forgot whom they had counted: without a scale all of them would
+        // be admitted at once.
+        entries = entries.max(u64::from(sale.config.expected_entries));
     }
     let scale = if entries > 0 {
         entries
@@ -111,6 +114,7 @@ fn counted(sale: &Sale, counted: u64) -> Admission {
     Admission {
         entries,
         scale,
+        late: sale.admission.late,
         ..Admission::default()
     }
 }
@@ -142,7 +146,7 @@ fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -
     let invited = (offer << admission.boost.min(16)) * no_shows;
     // An empty line is not admitted beyond what is free: who comes late finds
     // the door open for as many as there are units.
-    let everyone = admission.entries + gates.late;
+    let everyone = admission.entries + admission.late;
     let places = (admission.admitted + invited.div_ceil(100)).min(everyone + offer);
     if places <= admission.admitted {
         return admission;
@@ -315,6 +319,43 @@ mod tests {
         let lost = counted(&sale, 0);
         assert_eq!((lost.entries, lost.scale), (3_600_000, 3_600_000));
         assert_eq!(counted(&sale, 100).entries, 36_000);
+    }
+
+    /// The gates came back empty in the middle of a sale: whoever waits is still in
+    /// line, and is asked round after round while units are left.
+    #[test]
+    fn gates_that_forget_make_the_line_no_shorter() {
+        let sale = sale("race");
+        let crowd = Gates {
+            entries: 0,
+            late: 50_000,
+            ..gates(0, 10_000, 10_000)
+        };
+        let mut now = step(&sale, crowd, at(&sale, 1_000));
+        let forgot = |late| Gates {
+            entries: 0,
+            late,
+            ..gates(9_000, 1_000, 0)
+        };
+        for s in 1..=20 {
+            now = step(&now, forgot(0), at(&sale, s * 10_000));
+        }
+        // All of them, and the door open for as many as there are units.
+        assert_eq!(now.admission.admitted, 59_000);
+        let longer = step(&now, forgot(50_001), at(&sale, 300_000));
+        assert_eq!(longer.admission.admitted, 59_001);
+    }
+
+    #[test]
+    fn gates_that_forgot_entries_count_no_draw_by_themselves() {
+        let mut members = crate::sale::tests::phone();
+        members.insert("expected_entries".into(), 9_000.into());
+        let config = crate::sale::SaleConfig::read(members).unwrap();
+        let mut sale = Sale::new("phone".parse().unwrap(), config, String::new());
+        assert_eq!(counted(&sale, 20).entries, 20);
+        sale.gates_were_away = true;
+        assert_eq!(counted(&sale, 20).entries, 9_000);
+        assert_eq!(counted(&sale, 9_500).entries, 9_500);
     }
 
     #[test]

@@ -78,6 +78,12 @@ pub fn arrival(local: u64, bucket: BucketId, buckets: u16) -> u64 {
     local.saturating_sub(1) * u64::from(buckets.max(1)) + u64::from(bucket.0) + 1
 }
 
+/// How many late entries each bucket may have counted when one has this place
+/// among all: [`arrival`] the other way round.
+pub fn arrivals(place: u64, buckets: u16) -> u64 {
+    place.div_ceil(u64::from(buckets.max(1)))
+}
+
 /// The bytes of a secret, of which tickets and the commitment are made: 64 hex
 /// digits, as the ledger keeps them. `None` if the text is anything else.
 pub fn secret_bytes(text: &str) -> Option<[u8; 32]> {
@@ -247,6 +253,14 @@ mod tests {
             let (x, y) = (BucketId(x % buckets), BucketId(y % buckets));
             prop_assume!((a, x) != (b, y));
             prop_assert_ne!(arrival(a, x, buckets), arrival(b, y, buckets));
+        }
+
+        #[test]
+        fn who_comes_next_in_any_bucket_is_behind_the_greatest_place(
+            place in 1u64..100_000, buckets in 1u16..400, x in 0u16..400
+        ) {
+            let next = arrival(arrivals(place, buckets) + 1, BucketId(x % buckets), buckets);
+            prop_assert!(next > place);
         }
     }
 }

@@ -16,9 +16,10 @@ use crate::money::{AMOUNT_MAX, Currency, Money};
 /// The most units in one sale: [`BUCKETS_MAX`] full buckets.
 pub const UNITS_MAX: u32 = BUCKETS_MAX as u32 * UNITS_PER_BUCKET_MAX;
 
-/// From so long before the opening on, a sale is not loaded again: longer than
-/// any copy of the sale is kept, and than the writing of its row may take.
-const CHANGE_MARGIN: SignedDuration = SignedDuration::from_secs(5);
+/// From so long before the opening on, a sale is not loaded again. Two clocks may
+/// each be five seconds off, one behind and one ahead; a copy of the sale is kept
+/// for a second, and the writing of its row may take some.
+const CHANGE_MARGIN: SignedDuration = SignedDuration::from_secs(15);
 
 /// Times of a sale are before the year 9999, so that what is kept of it for
 /// weeks after its end still has a time. In seconds since 1970.
@@ -446,6 +447,9 @@ pub enum Pause {
 pub struct Admission {
     /// Entries of the draw's window, fixed when it was counted.
     pub entries: u64,
+    /// The greatest place that a late entry ever had among these: a gate that
+    /// lost its memory does not make the line shorter.
+    pub late: u64,
     /// What ticket numbers are a fraction of; 0 until a draw is counted.
     pub scale: u64,
     /// Tickets below it may claim.

@@ -45,6 +45,9 @@ pub struct Truth {
     pub left: u32,
     /// Units taken so far.
     pub taken: u32,
+    /// Late entries that the bucket has counted, at least: who comes next is
+    /// behind them.
+    pub late: u64,
     /// Every claim that the bucket knows.
     pub claims: Vec<Known>,
 }
@@ -97,8 +100,9 @@ impl Gate {
     /// later life of it has begun.
     pub async fn load(&self, address: &GateAddress, truth: &Truth) -> Result<(), Error> {
         let (stock, due) = (stock_key(&address.tag), due_key(&address.tag));
-        let mut write = script::eval(script::LOAD, &[&stock, &due]);
-        write.arg(address.epoch);
+        let late = late_key(&address.tag);
+        let mut write = script::eval(script::LOAD, &[&stock, &due, &late]);
+        write.arg(address.epoch).arg(truth.late);
         write.arg(&["left", &truth.left.to_string()]);
         write.arg(&["taken", &truth.taken.to_string()]);
         // Above every turn of the lives before this one, which other buckets

@@ -22,6 +22,9 @@ pub struct Bucket {
     pub spare: u32,
     /// Which life of its gate.
     pub epoch: u64,
+    /// The life in which a loading wrote it; a recovery begins later ones.
+    #[serde(default)]
+    pub load: u64,
     /// The newest life that was closed: of that, and of those before, no gate
     /// is believed.
     #[serde(default)]
@@ -36,6 +39,7 @@ impl Bucket {
             allotted: 0,
             spare: capacity,
             epoch,
+            load: epoch,
             closed: 0,
         }
     }
@@ -81,7 +85,7 @@ pub const RELEASE_BATCH: usize = 40;
 
 impl Ledger {
     /// Writes a bucket's row before opening; a row with orders is left alone,
-    /// and one of a newer loading.
+    /// and one of a newer loading, or of a recovery that came to as high a life.
     ///
     /// # Errors
     /// [`Error::Conflict`] if it was.
@@ -89,7 +93,9 @@ impl Ledger {
         let mut writes = Transaction::new();
         writes
             .put(&key::bucket(sale, id), row)?
-            .only_if("attribute_not_exists(pk) OR (allotted = :none AND epoch <= :epoch)")
+            .only_if("attribute_not_exists(pk) OR (allotted = :none AND \
+                 (epoch < :epoch OR (epoch = :epoch AND #load = :epoch)))")
+            .name("#load", "load")
             .number(":none", 0)
             .number(":epoch", row.epoch);
         self.table.write_or_conflict(&writes).await

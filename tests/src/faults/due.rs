@@ -246,6 +246,7 @@ async fn hold_all(sale: &OnSale<'_>, first_due: Timestamp) -> anyhow::Result<()>
                 left: 0,
                 taken: row.capacity,
                 claims: orders.iter().map(known).collect(),
+                ..Truth::default()
             };
             anyhow::Ok(gate.load(address, &truth).await?)
         }

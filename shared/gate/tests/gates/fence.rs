@@ -36,6 +36,7 @@ async fn an_older_or_newer_life_of_a_bucket_is_frozen() {
             due: Some(held.pay_by),
             counts: true,
         }],
+        ..Truth::default()
     };
     shop.gate.load(&next, &truth).await.unwrap();
     // The old script is still in the server's cache; the epoch stops it.
@@ -84,7 +85,7 @@ async fn after_a_flush_nobody_loads_but_loading() {
         left: 5,
         ..Truth::default()
     };
-    shop.gate.load(shop.address(0), &truth).await.unwrap();
+    let shop = shop.anew(0, &truth).await;
     assert!(shop.gate.is_open(shop.address(0)).await.unwrap());
     claimed(shop.claim(0, &wish("v", KEY)).await);
     let other = shop.claim(1, &wish("w", KEY)).await;
@@ -148,23 +149,40 @@ async fn only_a_replica_acknowledges() {
     assert!(!shop.bucket(0).replicated(&held).await.unwrap());
 }
 
-/// Two loadings at a time: the older one comes second.
+/// Two loadings at a time: the older one comes second. And one whose request is
+/// carried out twice, the second time long after it was answered.
 #[tokio::test]
 async fn a_later_life_is_not_undone_by_an_earlier_one() {
     let shop = Shop::open(&[3]).await;
-    let next = GateAddress {
-        epoch: 2,
-        ..shop.address(0).clone()
-    };
     let truth = |left| Truth {
         left,
         ..Truth::default()
     };
-    shop.gate.load(&next, &truth(2)).await.unwrap();
+    let next = shop.anew(0, &truth(2)).await;
     let late = shop.gate.load(shop.address(0), &truth(3)).await;
     assert!(matches!(late, Err(Error::Frozen)), "{late:?}");
     assert_eq!(shop.left(0).await, 2);
-    // The same one again is as good as once.
-    shop.gate.load(&next, &truth(2)).await.unwrap();
-    assert_eq!(shop.left(0).await, 2);
+    claimed(next.claim(0, &wish("u", KEY)).await);
+    shop.gate.load(next.address(0), &truth(2)).await.unwrap();
+    assert_eq!(shop.left(0).await, 1, "a unit that is held is free again");
+}
+
+/// Who comes after a life that lost its line is behind everyone who was in it; a
+/// line that is longer than anybody noted stays as it is.
+#[tokio::test]
+async fn a_new_life_does_not_let_latecomers_in_front() {
+    let shop = Shop::open(&[3]).await;
+    let truth = |late| Truth {
+        late,
+        ..Truth::default()
+    };
+    let arrive = async |pass: &str| {
+        let pass = pass.parse().unwrap();
+        shop.gate.arrive(shop.tag(0), &pass).await.unwrap()
+    };
+    let shop = &shop.anew(0, &truth(40)).await;
+    assert_eq!(arrive("pass-first").await, 41);
+    shop.anew(0, &truth(7)).await;
+    assert_eq!(arrive("pass-second").await, 42);
+    assert_eq!(arrive("pass-first").await, 41);
 }

@@ -100,6 +100,20 @@ impl Shop {
         }
     }
 
+    /// The same, one bucket made true in its next life.
+    pub(crate) async fn anew(&self, bucket: u16, truth: &Truth) -> Self {
+        let mut gates = self.gates.clone();
+        let address = &mut gates.addresses[usize::from(bucket)];
+        address.epoch += 1;
+        self.gate.load(address, truth).await.unwrap();
+        Self {
+            environment: self.environment.clone(),
+            gate: self.gate.clone(),
+            sale: self.sale.clone(),
+            gates,
+        }
+    }
+
     /// Which server has a bucket.
     pub(crate) fn server_of(&self, servers: &GateServers, bucket: u16) -> usize {
         let has = |index: &usize| {

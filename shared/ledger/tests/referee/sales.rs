@@ -142,6 +142,29 @@ async fn a_refund_owed_while_a_sale_is_closed_keeps_it_listed() {
     assert!(met >= 6, "list, refunds, closing: {met}");
 }
 
+/// A recovery that began before a loading has a life of its own, though it may come
+/// to the same number: the loading is refused, and the next one is above it.
+#[tokio::test]
+async fn a_loading_takes_no_life_that_a_recovery_began() {
+    let world = World::open(&[3]).await;
+    let (ledger, bucket) = (&world.ledger, BucketId(0));
+    let row = async || ledger.bucket(&world.sale, bucket).await.unwrap().unwrap();
+    let put = async |capacity, epoch| {
+        let row = ledger::orders::Bucket::new(capacity, epoch);
+        ledger.put_bucket(&world.sale, bucket, &row).await
+    };
+    let begun = ledger.begin_life(&world.sale, bucket, 1, 1).await.unwrap();
+    assert_eq!(begun, Some(2));
+    let loaded = put(9, 2).await;
+    assert!(matches!(loaded, Err(Error::Conflict)), "{loaded:?}");
+    assert_eq!((row().await.capacity, row().await.epoch), (3, 2));
+    // A loading whose answer was lost may repeat itself.
+    for _ in 0..2 {
+        put(9, 3).await.unwrap();
+        assert_eq!((row().await.capacity, row().await.epoch), (9, 3));
+    }
+}
+
 /// A replica that was promoted may not know of a hold: the ledger does.
 #[tokio::test]
 async fn a_sale_is_not_closed_over_a_hold_that_its_gate_forgot() {
