@@ -1,6 +1,8 @@
 //! Changing the units of a live sale. The gate gives units up before the
 //! ledger does, and gets them after the ledger has: a stop in between sells
-//! less for a while, never more, and the comparison of the sweeper mends it.
+//! less for a while, never more, and the comparison of the sweeper mends it. Each
+//! gate is told first that units move: no comparison raises it meanwhile, not even
+//! one that began before the change.
 //! Sent again, a change goes on from what the ledger's buckets add up to.
 
 use api::{Code, Problem};
@@ -113,7 +115,8 @@ impl AdminFunction {
             if missing == 0 {
                 break;
             }
-            let here = self.gate.take(address, missing).await?;
+            let now = self.clock.now();
+            let here = self.gate.begin_move(address, missing, now).await?;
             if here > 0 {
                 taken.push((bucket, address, here));
                 missing -= here;
@@ -135,6 +138,7 @@ impl AdminFunction {
         for ((bucket, address), (from, more)) in gates.iter().zip(capacities.into_iter().zip(added))
         {
             if more > 0 {
+                self.gate.begin_move(address, 0, self.clock.now()).await?;
                 self.ledger
                     .resize_bucket(resize, (bucket, address.epoch), from, from + more)
                     .await?;

@@ -55,7 +55,7 @@ async fn left(world: &World) -> u64 {
 /// Two comparisons, some seconds apart and after a change can still be under
 /// way: what they find stays found.
 async fn compare(world: &World) {
-    for seconds in [40, 50] {
+    for seconds in [70, 80] {
         let later = world.later(SignedDuration::from_secs(seconds));
         let sweeper = SweeperFunction::start(&later).await.unwrap();
         assert!(sweeper.sweep(true).await.unwrap());
@@ -247,6 +247,52 @@ async fn a_creation_stopped_anywhere_is_completed_by_load() {
     assert!(completed >= 8, "{completed}");
 }
 
+/// A comparison that knows nothing of a change, at any moment of it: however far
+/// apart it finds gate and ledger, it raises no gate that the change has lowered or
+/// is about to raise.
+async fn compared_while_resized(units: u32) {
+    let mut met = 0;
+    for point in points() {
+        let world = World::open(&[6, 5, 4]).await;
+        let sale = world.sale.to_string();
+        let compares = async {
+            for (bucket, address) in world.gates.iter() {
+                let seen = world.gate.records(&address.tag).await.unwrap();
+                let row = world.ledger.bucket(&world.sale, bucket).await;
+                let spare = i64::from(row.unwrap().unwrap().spare);
+                let gap = i64::try_from(seen.view.left).unwrap() - spare;
+                for seconds in [0, 3] {
+                    let now = world.now() + SignedDuration::from_secs(seconds);
+                    let corrected = world.gate.correct(&address.tag, &seen.view, gap, now);
+                    corrected.await.unwrap();
+                }
+            }
+        };
+        let resizes = async |environment| resize(&environment, &sale, units).await;
+        let ((status, answer), compared) =
+            testing::interrupted_at(&world.environment, point, compares, resizes).await;
+        assert_eq!(status, 200, "{point:?}: {answer:#}");
+        if compared.is_none() {
+            break;
+        }
+        met += 1;
+        assert!(left(&world).await <= u64::from(units), "{point:?}");
+        compare(&world).await;
+        assert_eq!(left(&world).await, u64::from(units), "{point:?}");
+    }
+    assert!(met >= 16, "{met}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_amid_a_change_to_fewer_units_raises_nothing() {
+    compared_while_resized(6).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_amid_a_change_to_more_units_raises_nothing() {
+    compared_while_resized(24).await;
+}
+
 /// A sale that opens in a while.
 async fn opening_in(a_while: SignedDuration) -> World {
     let opens_at = (Clock::system().now() + a_while).to_string();
@@ -306,13 +352,15 @@ async fn two_loadings_at_once_are_the_newer_one() {
     assert!(met >= 8, "{met}");
 }
 
-/// A copy of the sale that is a second old may already let claims in.
+/// A copy of the sale that is a second old may already let claims in, by a clock that
+/// is five seconds ahead; and the merchant's call may meet one that is as far behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_that_opens_in_a_moment_is_not_taken_apart() {
-    let world = opening_in(SignedDuration::from_secs(4)).await;
+    let world = opening_in(SignedDuration::from_secs(9)).await;
     let sale = world.sale.to_string();
-    let changed = resize(&world.environment, &sale, 4).await;
-    let loaded = load(&world.environment, &sale).await;
+    let behind = world.later(SignedDuration::from_secs(-5));
+    let changed = resize(&behind, &sale, 4).await;
+    let loaded = load(&behind, &sale).await;
     for (status, answer) in [changed, loaded] {
         assert_eq!(
             (status, &answer["error"]),

@@ -41,7 +41,7 @@ fn as_merchant(body: &Value) -> Value {
 async fn a_sale_that_is_not_loaded_sells_nothing() {
     let shop = Shop::open().await;
     let sale = shop
-        .sale_in(8_000, json!({"units": 5, "pay_window_s": 2}))
+        .sale_in(18_000, json!({"units": 5, "pay_window_s": 2}))
         .await;
     let environment = shop.environment("admin-function");
     let id = sale.id.clone();
