@@ -223,9 +223,10 @@ impl SweeperFunction {
             return Ok(());
         }
         let stands = self.tombstone(&hold).await?;
-        if stands.status != OrderStatus::Voided {
-            return self.end_mark(at, &stands).await;
-        }
+        let how = match (stands.status, Follow::of(&stands)) {
+            (OrderStatus::Voided, Follow::Release(how)) => how,
+            _ => return self.end_mark(at, &stands).await,
+        };
         let gates = self
             .ledger
             .gates(&at.sale)
@@ -233,10 +234,7 @@ impl SweeperFunction {
             .map_err(words)?
             .unwrap_or_default();
         if let Some(elsewhere) = gates.of(claim.bucket()) {
-            let release = self
-                .gate
-                .release(&elsewhere.tag, claim, Release::Voided)
-                .await;
+            let release = self.gate.release(&elsewhere.tag, claim, how).await;
             if release.map_err(words)? {
                 tell::released(&at.sale, lapsed_at(&stands), self.clock.now());
             }

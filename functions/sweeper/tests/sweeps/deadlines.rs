@@ -5,7 +5,9 @@ use domain::order::VoidReason;
 use domain::{BucketId, ClaimId, Order, OrderStatus};
 use gate::{Ask, Decision, Release};
 use ledger::orders::Outcome;
-use testing::World;
+use runtime::EventFunction;
+use sweeper_function::SweeperFunction;
+use testing::{Point, World, interrupted_at};
 
 use crate::{MINUTE, SECOND, keep_up, sweep, sweeper};
 
@@ -136,6 +138,51 @@ async fn a_mark_and_its_claim_without_a_message_give_one_unit_back() {
         sweep(&world, SECOND).await;
         assert_eq!((world.left(0).await, world.left(1).await), (0, 5));
     }
+}
+
+/// The ledger voids a claim beyond its cap at some moment of the burial of its
+/// mark: there never was a unit that could be given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mark_whose_claim_had_no_unit_gives_none_back() {
+    let (mut met, mut beyond_the_cap) = (0, 0);
+    for point in (1..).flat_map(|n| [Point::BeforeRequest(n), Point::AfterRequest(n)]) {
+        let world = World::open(&[0, 5]).await;
+        let hold = world.claim(1, "u", world.now() + MINUTE).await;
+        let ask = Ask {
+            shopper: &hold.shopper,
+            claim: &hold.claim,
+            quantity: 1,
+            limit: 1,
+            pay_by: world.now() - SECOND,
+            rate_per_s: None,
+        };
+        let home = world.gate.bucket(world.address(0));
+        assert!(matches!(home.mark(&ask, 0).await, Ok(Decision::Claimed(_))));
+        let order = world.unwritten(&hold).await;
+        let voids = async {
+            let void = world.ledger.void(&order, VoidReason::Cap, world.now());
+            void.await.unwrap()
+        };
+        let sweeps = async |environment| {
+            let sweeper = SweeperFunction::start(&environment).await.unwrap();
+            assert!(sweeper.sweep(false).await.unwrap());
+        };
+        let ((), voided) = interrupted_at(&world.environment, point, voids, sweeps).await;
+        sweep(&world, MINUTE * 2).await;
+        if voided.is_none() {
+            break;
+        }
+        met += 1;
+        let stands = world.find(&hold.claim).await.unwrap();
+        let left = if stands.void_reason == Some(VoidReason::Cap) {
+            beyond_the_cap += 1;
+            4
+        } else {
+            5
+        };
+        assert_eq!(world.left(1).await, left, "{point:?}: {stands:?}");
+    }
+    assert!(met >= 4 && beyond_the_cap >= 2, "{met}, {beyond_the_cap}");
 }
 
 #[tokio::test]
