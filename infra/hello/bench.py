@@ -254,6 +254,7 @@ def main():
             missed.append(name)
     print(f"aims: {ZIP_MB_MAX:g} MB, {RATIO_MAX:g} x hello; "
           + (f"missed by {', '.join(missed)}" if missed else "all met"))
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
