@@ -93,8 +93,10 @@ impl Ledger {
         let mut writes = Transaction::new();
         writes
             .put(&key::bucket(sale, id), row)?
-            .only_if("attribute_not_exists(pk) OR (allotted = :none AND \
-                 (epoch < :epoch OR (epoch = :epoch AND #load = :epoch)))")
+            .only_if(
+                "attribute_not_exists(pk) OR (allotted = :none AND \
+                 (epoch < :epoch OR (epoch = :epoch AND #load = :epoch)))",
+            )
             .name("#load", "load")
             .number(":none", 0)
             .number(":epoch", row.epoch);
