@@ -9,7 +9,10 @@ SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit valkey api faults web page screens bench-start deploy-local setup setup-python setup-sam setup-node
+.PHONY: demo up test lint validate unit sales parts valkey api faults web page screens bench-start deploy-local setup setup-python setup-sam setup-node
+
+# The test programs of whole sales.
+SALES = $(basename $(notdir $(wildcard tests/tests/*.rs tests/tests/cases)))
 
 TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
 
@@ -38,10 +41,18 @@ validate: setup-sam
 			.venv-sam/bin/sam validate --lint --template $$template || exit 1; \
 	done
 
-# Most of the tests' time is waiting for sales to open and holds to lapse, so more
-# of them run at once than there are cores.
+# Most of the tests' time is waiting for sales to open and holds to lapse: more of
+# them run at once than there are cores, and the programs of whole sales beside
+# those of the parts. What each printed comes in one piece.
 unit: setup
-	cargo test --workspace --no-fail-fast -- --test-threads=4
+	cargo test -q --workspace --no-run
+	@$(MAKE) --jobs=2 --output-sync=target sales parts
+
+sales:
+	+cargo test --workspace --no-fail-fast $(SALES:%=--test %) -- --test-threads=6
+
+parts:
+	+cargo test --workspace --no-fail-fast --exclude tests -- --test-threads=4
 
 # The same on Valkey: everything about the gates, and a sale that outlives a
 # primary. That build of Valkey has no TLS. GATE_PROGRAM chooses the server for

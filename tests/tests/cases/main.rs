@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a panic is a test's report
 
+mod books;
 mod draw;
 mod drills;
 mod edge;
