@@ -11,15 +11,24 @@ mod rebalance;
 mod recover;
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use domain::slot::Gates;
 use domain::{BucketId, SaleId};
+use futures::future::join_all;
 use gate::Gate;
 use jiff::Timestamp;
 use ledger::Ledger;
 use queue::{Message, Queue};
 use runtime::{Clock, Environment, EventFunction, Invocation, Metric, metrics};
+
+/// What failed is tried again after a second, then after two, four …
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+
+/// … but not more rarely. Fifty receives, after which a message is a dead
+/// letter, take a quarter of an hour.
+const PAUSE_MAX: Duration = Duration::from_secs(20);
 
 /// The order function.
 #[derive(Debug)]
@@ -63,6 +72,7 @@ impl EventFunction for OrderFunction {
     ) -> anyhow::Result<SqsBatchResponse> {
         let begun = tokio::time::Instant::now();
         let count = event.records.len();
+        let receipts = receipts(&event);
         metrics::overall()
             .value(Metric::BatchSize, count as f64)
             .values(Metric::MessageAge, ages_ms(&event, self.clock.now()))
@@ -78,6 +88,7 @@ impl EventFunction for OrderFunction {
                 failed.extend(messages.into_iter().map(|message| message.message_id));
             }
         }
+        self.show_again(&receipts, &failed).await;
         self.pace.keep(begun, count).await;
         tracing::info!(
             request_id = invocation.request_id,
@@ -103,6 +114,47 @@ impl OrderFunction {
         }
         failed
     }
+
+    /// Has what failed delivered again soon. By itself it would be hidden for the
+    /// queue's visibility timeout, which is minutes, and the bucket with it:
+    /// recovery and all.
+    async fn show_again(&self, receipts: &BTreeMap<String, Receipt>, failed: &HashSet<String>) {
+        let shown = failed.iter().filter_map(|id| receipts.get(id)).map(
+            |Receipt { handle, receives }| async {
+                let shown = self.queue.show_again(handle, pause(*receives)).await;
+                if let Err(error) = shown {
+                    tracing::warn!(%error, "what failed comes again later than it could");
+                }
+            },
+        );
+        join_all(shown).await;
+    }
+}
+
+/// How a message that failed is shown again.
+struct Receipt {
+    handle: String,
+    /// How often it was received.
+    receives: u32,
+}
+
+/// The receipts of a batch, by message id.
+fn receipts(event: &SqsEvent) -> BTreeMap<String, Receipt> {
+    let receipt = |record: &SqsMessage| {
+        let receives = record.attributes.get("ApproximateReceiveCount");
+        let receipt = Receipt {
+            handle: record.receipt_handle.clone()?,
+            receives: receives.and_then(|n| n.parse().ok()).unwrap_or(1),
+        };
+        Some((record.message_id.clone()?, receipt))
+    };
+    event.records.iter().filter_map(receipt).collect()
+}
+
+/// How long a message waits that failed so often: as long as others of its
+/// bucket wait behind it.
+fn pause(receives: u32) -> Duration {
+    (PAUSE_FIRST * 2u32.saturating_pow(receives.saturating_sub(1))).min(PAUSE_MAX)
 }
 
 /// How long ago each message was sent, in milliseconds; of those that say so.
@@ -160,4 +212,15 @@ fn answer(failed: HashSet<String>) -> SqsBatchResponse {
         })
         .collect();
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_again_and_again_waits_longer() {
+        let pauses = [1, 2, 3, 5, 6, 50].map(|receives| pause(receives).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 16, 20, 20]);
+    }
 }

@@ -5,8 +5,10 @@
 //! once, and it is the *function's* business to report, after a failure, the
 //! later messages of that group too: what is not reported is deleted.
 //!
-//! Unlike the cloud, what failed shows again after [`EventSource::retry`] at
-//! the latest, not only when the queue's visibility timeout (minutes) is over.
+//! As there, too, what was reported as failed stays hidden until the queue's
+//! visibility timeout is over (minutes), unless the function had it shown earlier.
+//! Only a batch whose function did not come to its end shows again after
+//! [`EventSource::retry`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +37,7 @@ pub(crate) struct EventSource {
     pub(crate) concurrency: usize,
     /// Does the function report which messages failed?
     pub(crate) partial: bool,
-    /// When failed messages show again, at the latest.
+    /// When messages show again whose function did not come to its end.
     pub(crate) retry: Duration,
 }
 
@@ -71,27 +73,27 @@ impl EventSource {
     }
 
     async fn hand_over(&self, batch: Vec<Message>) {
-        let failed = match serde_json::to_vec(&self.event(&batch)) {
+        let (failed, ended) = match serde_json::to_vec(&self.event(&batch)) {
             Err(error) => {
                 tracing::error!(%error, "a batch can't be handed over");
-                all(&batch)
+                (all(&batch), false)
             }
             Ok(event) => match self.pool.invoke(event).await {
-                Ok(answer) if self.partial => failures(&batch, &answer),
-                Ok(_) => HashSet::new(),
+                Ok(answer) if self.partial => (failures(&batch, &answer), true),
+                Ok(_) => (HashSet::new(), true),
                 Err(error) => {
                     tracing::warn!(queue = self.queue.name(), %error, "a batch failed");
-                    all(&batch)
+                    (all(&batch), false)
                 }
             },
         };
         let retry = self.retry.min(self.queue.visibility());
         for message in &batch {
             let receipt = message.receipt();
-            let done = if failed.contains(message.id.as_str()) {
-                self.queue.change_visibility(&receipt, retry)
-            } else {
-                self.queue.delete(&receipt)
+            let done = match (failed.contains(message.id.as_str()), ended) {
+                (true, true) => continue,
+                (true, false) => self.queue.change_visibility(&receipt, retry),
+                (false, _) => self.queue.delete(&receipt),
             };
             if let Err(error) = done {
                 // It shows again by itself, and is handled again.

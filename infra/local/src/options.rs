@@ -58,7 +58,7 @@ pub struct Options {
     pub event_sources: bool,
     /// Environments of a function for which the template reserves none.
     pub environments_max: usize,
-    /// When failed messages show again, at the latest.
+    /// When messages show again whose function did not come to its end.
     pub retry_visibility: Duration,
 }
 

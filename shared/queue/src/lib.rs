@@ -90,6 +90,27 @@ impl Queue {
         self.store("unreadable", message_id, body).await
     }
 
+    /// Has a message that was received, and not deleted, shown again after so
+    /// long; until then its group waits.
+    ///
+    /// # Errors
+    /// Not done, or nobody knows: it is shown again when the queue's own time
+    /// is over.
+    pub async fn show_again(&self, receipt: &str, after: Duration) -> Result<(), Error> {
+        let change = self
+            .client
+            .change_message_visibility()
+            .queue_url(&self.url)
+            .receipt_handle(receipt)
+            .visibility_timeout(i32::try_from(after.as_secs()).unwrap_or(i32::MAX))
+            .send();
+        match tokio::time::timeout(SEND_MAX, change).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Error(runtime::cause(&error).to_owned())),
+            Err(_) => Err(Error("time-out".to_owned())),
+        }
+    }
+
     async fn store(&self, group: &str, deduplication_id: &str, body: &str) -> Result<(), Error> {
         let send = self
             .client

@@ -58,6 +58,9 @@ async fn a_bucket_that_can_not_be_written_fails_its_own_messages() {
     table.write_or_conflict(&damage).await.unwrap();
 
     assert_eq!(worker.deliver(&messages).await, failed(&[5, 6]));
+    // Soon, and not when the queue's own minutes are over; the others not at all.
+    let again = ["receipt-5", "receipt-6"].map(|receipt| (receipt.to_owned(), 1));
+    assert_eq!(worker.letters.shown_again(), again);
     assert_eq!(worker.world.allotted(0).await, 5);
     assert!(worker.world.find(&broken[0].claim).await.is_none());
 }
