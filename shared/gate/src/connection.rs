@@ -26,10 +26,8 @@ const ANSWER_MAX: Duration = Duration::from_millis(300);
 /// cluster, so this one is around all of it.
 const COMMAND_MAX: Duration = Duration::from_millis(1_500);
 
-/// Retries of the client after a lost connection or a moved slot. What a
-/// shopper's call or a sweep runs may run twice: the second run finds what the
-/// first did. Moving free units ([`Gate::take`]) may not: a lost answer can
-/// move them twice, which the comparison with the ledger mends.
+/// Retries of the client after a lost connection or a moved slot. Whatever is run
+/// may run twice: the second run finds what the first did.
 const RETRIES: u32 = 3;
 
 /// The gates of all sales.

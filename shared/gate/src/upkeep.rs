@@ -6,6 +6,7 @@ use domain::slot::{GateAddress, SLOTS};
 use domain::{ClaimId, ShopperId};
 use jiff::Timestamp;
 use redis::{Value, cmd, pipe};
+use uuid::Uuid;
 
 use crate::bucket::{Hold, due_key, stock_key};
 use crate::connection::{Gate, read};
@@ -360,7 +361,8 @@ impl Gate {
         command
             .arg(units)
             .arg(address.epoch)
-            .arg(begun.unwrap_or_default());
+            .arg(begun.unwrap_or_default())
+            .arg(Uuid::new_v4().simple().to_string());
         self.run::<Option<i64>>(&address.tag, command)
             .await?
             .ok_or(Error::NotReady)

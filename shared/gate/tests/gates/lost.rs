@@ -1,4 +1,4 @@
-//! An answer that is lost on the way from an overflow bucket.
+//! Answers that are lost, and requests that are therefore sent again.
 
 use std::time::Duration;
 
@@ -38,4 +38,35 @@ async fn a_lost_answer_elsewhere_is_no_second_unit() {
         1,
         "{left:?} after {first:?}, then {again:?}"
     );
+}
+
+/// A node that stalls for longer than an answer may take carries out what was sent
+/// to it meanwhile, repetitions included: units are moved once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn units_that_are_moved_twice_over_the_wire_are_moved_once() {
+    let servers = testing::gates::start();
+    let shop = Shop::on(&servers, &[5]).await;
+    let (gate, address) = (&shop.gate, shop.address(0));
+    let stall = || {
+        let mut connection = servers.connect(0).unwrap();
+        let mut pause = redis::cmd("CLIENT");
+        pause.arg("PAUSE").arg(800).arg("WRITE");
+        pause.exec(&mut connection).unwrap();
+    };
+    // Connected before: else the first attempts are not sent at all.
+    gate.take(address, 0).await.unwrap();
+    let settled = async || {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        shop.left(0).await
+    };
+    stall();
+    let put = gate.put(address, 3).await;
+    assert_eq!(settled().await, 8, "{put:?}");
+    stall();
+    let taken = gate.take(address, 2).await;
+    assert_eq!(settled().await, 6, "{taken:?}");
+    // Two moves are two.
+    gate.put(address, 3).await.unwrap();
+    gate.put(address, 3).await.unwrap();
+    assert_eq!(shop.left(0).await, 12);
 }
