@@ -148,9 +148,8 @@ impl ReconcilerFunction {
                     mismatches.push(Mismatch::of(kind, at.bucket, claim, Done::Corrected));
                 }
             }
-            // The sweeper's to end; told if it does not.
-            Finding::Overdue(_) => {}
-            Finding::Gap(gap) => {
+            // What is overdue is the sweeper's to end; told if it does not.
+            Finding::Counted { gap, .. } => {
                 let correction = seen.correct(&self.gate, at, gap, now).await?;
                 let (kind, done) = match correction {
                     Some(Correction::Lowered) => (Kind::GateHigh, Done::Corrected),

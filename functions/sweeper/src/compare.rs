@@ -108,8 +108,10 @@ impl SweeperFunction {
         let now = self.clock.now();
         match seen.find(at.floor, now) {
             Finding::Unfollowed(ended) => self.end_holds(at, ended).await?,
-            Finding::Overdue(late) => found.overdue = self.end_overdue(at, late).await?,
-            Finding::Gap(gap) => {
+            Finding::Counted { overdue, gap } => {
+                // What can't be ended now, since its provider does not answer,
+                // keeps no counter from being corrected.
+                found.overdue = self.end_overdue(at, overdue).await?;
                 let correction = seen.correct(gate, at.compared(), gap, now).await;
                 let correction = correction.map_err(words)?;
                 found.gap = correction.map_or(0, |_| gap.unsigned_abs());

@@ -39,10 +39,14 @@ pub enum Finding {
     /// Orders that ended a while ago, and the gate did not follow: who ended
     /// them stopped in between. Counters are judged once it has.
     Unfollowed(Vec<Order>),
-    /// Orders whose time was over a while ago, and nobody ended them.
-    Overdue(Vec<Order>),
-    /// Units by which the gate has more (or, below zero, fewer) than it must.
-    Gap(i64),
+    /// The gate follows: then its counter can be judged.
+    Counted {
+        /// Orders whose time was over a while ago, and nobody ended them. On
+        /// both sides they hold their units.
+        overdue: Vec<Order>,
+        /// Units by which the gate has more (or, below zero, fewer) than it must.
+        gap: i64,
+    },
 }
 
 /// A bucket whose counter may be corrected.
@@ -139,12 +143,11 @@ impl Seen {
         if !ended.is_empty() {
             return Finding::Unfollowed(ended);
         }
-        let overdue = overdue(&self.whole, floor, before);
-        if !overdue.is_empty() {
-            return Finding::Overdue(overdue);
-        }
         let spare = i64::from(self.whole.bucket.spare) - i64::from(self.on_their_way());
-        Finding::Gap(i64::try_from(self.gate.view.left).unwrap_or(i64::MAX) - spare)
+        Finding::Counted {
+            overdue: overdue(&self.whole, floor, before),
+            gap: i64::try_from(self.gate.view.left).unwrap_or(i64::MAX) - spare,
+        }
     }
 
     /// Corrects the counter by a gap that was found: too high at once, too low
@@ -255,6 +258,12 @@ mod tests {
         }
     }
 
+    /// Nothing is overdue.
+    fn gap(gap: i64) -> Finding {
+        let overdue = Vec::new();
+        Finding::Counted { overdue, gap }
+    }
+
     /// Just after everything that is in the tests: nothing is overdue yet.
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -272,18 +281,15 @@ mod tests {
         // holds[5] has no order yet.
         let seen = seen(5, &holds, orders);
         assert_eq!(seen.on_their_way(), 3);
-        assert_eq!(seen.find(None, NOW), Finding::Gap(0));
+        assert_eq!(seen.find(None, NOW), gap(0));
     }
 
     #[test]
     fn a_gap_is_gate_minus_ledger() {
         let holds = [hold(0)];
         let orders = vec![order(&holds[0], OrderStatus::PendingPayment, None)];
-        assert_eq!(
-            seen(11, &holds, orders.clone()).find(None, NOW),
-            Finding::Gap(2)
-        );
-        assert_eq!(seen(7, &holds, orders).find(None, NOW), Finding::Gap(-2));
+        assert_eq!(seen(11, &holds, orders.clone()).find(None, NOW), gap(2));
+        assert_eq!(seen(7, &holds, orders).find(None, NOW), gap(-2));
     }
 
     #[test]
@@ -295,9 +301,13 @@ mod tests {
         let both = seen(0, &holds, vec![paid.clone(), late.clone()]);
         assert_eq!(both.find(None, later), Finding::Unfollowed(vec![paid]));
         let one = seen(0, &holds, vec![late.clone()]);
-        assert_eq!(one.find(None, later), Finding::Overdue(vec![late]));
+        let overdue = Finding::Counted {
+            overdue: vec![late],
+            gap: -8,
+        };
+        assert_eq!(one.find(None, later), overdue);
         // An operator gave more time.
-        assert_eq!(one.find(Some(later), later), Finding::Gap(-8));
+        assert_eq!(one.find(Some(later), later), gap(-8));
     }
 
     #[test]
