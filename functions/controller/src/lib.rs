@@ -107,6 +107,9 @@ impl ControllerFunction {
             return Ok(None);
         };
         let opens_at = sale.config.opens_at.at;
+        if !sale.loaded && sale.has_ended(now) {
+            return self.end_unloaded(&sale, now).await;
+        }
         if now < opens_at - NEAR || !sale.loaded {
             return Ok(None);
         }
@@ -124,15 +127,25 @@ impl ControllerFunction {
         } else {
             tell::failed(id);
         }
-        // A claim that was let in just before the end has shown itself by then.
-        let quiet = sale.ended_at.is_some_and(|at| now - at > UNDER_WAY_MAX);
-        let settled = quiet && seen.complete && seen.due == 0;
+        let settled = is_quiet(&sale, now) && seen.complete && seen.due == 0;
         if settled && self.ledger.close_sale(&sale).await? {
             tracing::info!(sale = %id, "the sale is over and settled");
             return Ok(None);
         }
         let opening = (opens_at - now).abs() < SignedDuration::from_secs(10);
         Ok(Some(if opening { INTERVAL_OPENING } else { INTERVAL }))
+    }
+
+    /// Ends and closes a sale whose gates were never loaded, or taken apart by a
+    /// change that stopped: nothing of it is seen there.
+    async fn end_unloaded(&self, sale: &Sale, now: Timestamp) -> Result<Option<Duration>, Error> {
+        let mut next = sale.clone();
+        next.end(now);
+        if next != *sale {
+            self.publish(sale, &next, now).await?;
+        }
+        let closed = is_quiet(sale, now) && self.ledger.close_sale(sale).await?;
+        Ok((!closed).then_some(INTERVAL))
     }
 
     /// Writes what the step came to; another controller may have been first.
@@ -157,4 +170,9 @@ impl ControllerFunction {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a claim that was let in just before the end has shown itself by now.
+fn is_quiet(sale: &Sale, now: Timestamp) -> bool {
+    sale.ended_at.is_some_and(|at| now - at > UNDER_WAY_MAX)
 }

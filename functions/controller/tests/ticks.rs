@@ -163,6 +163,27 @@ async fn an_ended_sale_is_closed_when_no_hold_is_left() {
     assert_eq!(controller.tick().await.unwrap(), None);
 }
 
+/// Created while the gates were away, and never loaded: it ends like any other.
+#[tokio::test]
+async fn a_sale_that_was_never_loaded_is_closed_after_its_end() {
+    let world = world().await;
+    let id = "never-loaded".parse().unwrap();
+    let config = sale(&world).await.config;
+    let unloaded = Sale::new(id, config, String::new());
+    world.ledger.create_sale(&unloaded, "00").await.unwrap();
+    let listed = async || {
+        let names = world.ledger.sales(true).await.unwrap();
+        names.contains(&unloaded.id)
+    };
+    tick(&world, MINUTE).await;
+    assert!(listed().await);
+    for seconds in [0, 11] {
+        let later = MINUTE * 12 + SECOND * seconds;
+        controller(&world, later).await.tick().await.unwrap();
+        assert_eq!(listed().await, seconds == 0);
+    }
+}
+
 #[tokio::test]
 async fn a_sale_far_ahead_is_not_watched() {
     let world = world().await;

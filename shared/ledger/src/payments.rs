@@ -18,7 +18,7 @@ use domain::{BucketId, ClaimId, IntentId, Money, Order, OrderId, OrderStatus, Sa
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::sales::wake;
+use crate::sales::{any, wake};
 use crate::table::from_item;
 use crate::{Error, Item, Ledger, Reason, Transaction, key};
 
@@ -379,16 +379,12 @@ impl Ledger {
     /// # Errors
     /// No answer.
     pub async fn owes_refunds(&self, sale: &SaleId, buckets: u16) -> Result<bool, Error> {
-        for bucket in (0..buckets).map(BucketId) {
+        let owed = (0..buckets).map(BucketId).map(|bucket| async move {
             let refunds = self.refunds(sale, bucket).await?;
-            if refunds
-                .iter()
-                .any(|refund| refund.status == RefundStatus::RefundPending)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+            let mut pending = refunds.iter().map(|refund| refund.status);
+            Ok(pending.any(|status| status == RefundStatus::RefundPending))
+        });
+        any(owed).await
     }
 
     /// An order and its newest refund, to be shown.

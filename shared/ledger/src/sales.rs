@@ -2,11 +2,15 @@
 
 use domain::slot::Gates;
 use domain::{BucketId, Sale, SaleId};
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::table::from_item;
 use crate::{Error, Ledger, Transaction, key};
+
+/// Buckets that are read at the same time.
+const CONCURRENCY: usize = 16;
 
 /// One raising of the threshold, as it is reported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,6 +72,29 @@ pub(crate) fn wake(writes: &mut Transaction, sale: &SaleId) {
         .flag(":open", true)
         .flag(":not", false)
         .number(":one", 1);
+}
+
+/// The condition that nothing woke a sale since so many times were seen. A row of
+/// before it was counted has no number.
+fn same_wakes(seen: u64) -> String {
+    if seen == 0 {
+        "(attribute_not_exists(wakes) OR wakes = :seen)".to_owned()
+    } else {
+        "wakes = :seen".to_owned()
+    }
+}
+
+/// Whether the answer to one of these questions is yes, several asked at a time.
+pub(crate) async fn any(
+    questions: impl Iterator<Item = impl Future<Output = Result<bool, Error>>>,
+) -> Result<bool, Error> {
+    let mut answers = stream::iter(questions).buffer_unordered(CONCURRENCY);
+    while let Some(answer) = answers.next().await {
+        if answer? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Ledger {
@@ -230,16 +257,23 @@ impl Ledger {
         if self.owes_refunds(&sale.id, sale.config.buckets).await? {
             return Ok(false);
         }
-        for bucket in (0..sale.config.buckets).map(BucketId) {
-            let whole = self.whole_bucket(&sale.id, bucket).await?;
-            if whole.orders.iter().any(|order| order.deadline().is_some()) {
-                return Ok(false);
-            }
+        let live = (0..sale.config.buckets)
+            .map(BucketId)
+            .map(|bucket| async move {
+                // Of a sale that was never loaded a bucket may not exist.
+                if !sale.loaded && self.bucket(&sale.id, bucket).await?.is_none() {
+                    return Ok(false);
+                }
+                let whole = self.whole_bucket(&sale.id, bucket).await?;
+                Ok(whole.orders.iter().any(|order| order.deadline().is_some()))
+            });
+        if any(live).await? {
+            return Ok(false);
         }
         let mut writes = Transaction::new();
         writes
             .update(&key, "SET #open = :closed")
-            .only_if("wakes = :seen")
+            .only_if(&same_wakes(seen))
             .name("#open", "open")
             .flag(":closed", false)
             .number(":seen", seen);
@@ -292,7 +326,7 @@ impl Ledger {
         let mut writes = Transaction::new();
         writes
             .update(&key::listed(&sale.sale), "SET reconciled = :yes")
-            .only_if("#open = :closed AND wakes = :seen")
+            .only_if(&format!("#open = :closed AND {}", same_wakes(sale.wakes)))
             .name("#open", "open")
             .flag(":yes", true)
             .flag(":closed", false)
