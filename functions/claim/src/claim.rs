@@ -1,6 +1,7 @@
 //! `POST /v1/sales/{sale}/claims`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{Call, Code, Problem, Reply};
 use domain::input::Fields;
@@ -17,6 +18,9 @@ use runtime::{Metric, metrics};
 use crate::ClaimFunction;
 use crate::admission::Visitor;
 use crate::view;
+
+/// Longest look for the order of a claim that is new to its gate.
+const LOOK_MAX: Duration = Duration::from_millis(500);
 
 impl ClaimFunction {
     pub(crate) async fn create(&self, call: &Call) -> Result<Reply, Problem> {
@@ -95,11 +99,7 @@ impl ClaimFunction {
             decision => decision?,
         };
         match decision {
-            // A gate may have forgotten a claim that the ledger knows, and voided.
-            Decision::Claimed(hold) => {
-                self.tell(&visitor, &gates, hold, StatusCode::CREATED, now)
-                    .await
-            }
+            Decision::Claimed(hold) => self.claimed(&visitor, &gates, hold, now).await,
             Decision::Same(hold) if hold.quantity != quantity => {
                 Err(Problem::new(Code::IdempotencyKeyReused)
                     .detail("The key was used for another quantity."))
@@ -123,7 +123,41 @@ impl ClaimFunction {
         }
     }
 
-    /// The same claim again.
+    /// A new yes. The gate may have forgotten a claim that the ledger knows, and
+    /// voided, so its row is read: after the message is stored, and not for long.
+    async fn claimed(
+        &self,
+        visitor: &Visitor,
+        gates: &SaleGates,
+        hold: Hold,
+        now: Timestamp,
+    ) -> Result<Reply, Problem> {
+        let secured = self.secure(visitor, gates, &hold, now).await?;
+        let known = tokio::time::timeout(LOOK_MAX, self.ledger.order(&hold.claim)).await;
+        let status = match known {
+            Ok(Ok(Some(order))) => {
+                // The worker may have been as fast as this.
+                let code = match order.status.holds_units() {
+                    true => StatusCode::CREATED,
+                    false => StatusCode::OK,
+                };
+                return Reply::json(code, &view::ordered(&visitor.sale, &order));
+            }
+            Ok(Ok(None)) => secured,
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!(claim = %hold.claim, "whether it was voided before is not known");
+                ClaimStatus::Confirming
+            }
+        };
+        let code = match status {
+            ClaimStatus::Confirming => StatusCode::ACCEPTED,
+            _ => StatusCode::CREATED,
+        };
+        Reply::json(code, &view::held(&visitor.sale, &hold, status))
+    }
+
+    /// The same claim again: whatever the ledger knows of it by now. If it
+    /// knows nothing, the message may never have been stored: once more.
     async fn again(
         &self,
         visitor: &Visitor,
@@ -131,29 +165,15 @@ impl ClaimFunction {
         hold: Hold,
         now: Timestamp,
     ) -> Result<Reply, Problem> {
-        self.tell(visitor, gates, hold, StatusCode::OK, now).await
-    }
-
-    /// Whatever the ledger knows of a claim by now. If it knows nothing, its
-    /// message may never have been stored, and is sent: then it is told with
-    /// `status`.
-    async fn tell(
-        &self,
-        visitor: &Visitor,
-        gates: &SaleGates,
-        hold: Hold,
-        status: StatusCode,
-        now: Timestamp,
-    ) -> Result<Reply, Problem> {
         match self.ledger.order(&hold.claim).await? {
             Some(order) => Reply::ok(&view::ordered(&visitor.sale, &order)),
             None => {
-                let secured = self.secure(visitor, gates, &hold, now).await?;
-                let status = match secured {
+                let status = self.secure(visitor, gates, &hold, now).await?;
+                let code = match status {
                     ClaimStatus::Confirming => StatusCode::ACCEPTED,
-                    _ => status,
+                    _ => StatusCode::OK,
                 };
-                Reply::json(status, &view::held(&visitor.sale, &hold, secured))
+                Reply::json(code, &view::held(&visitor.sale, &hold, status))
             }
         }
     }

@@ -10,6 +10,10 @@ mod secrets;
 mod settings;
 mod telemetry;
 
+use std::time::Duration;
+
+use aws_config::timeout::TimeoutConfig;
+
 pub use aws::cause;
 pub use clock::Clock;
 pub use function::{EventFunction, Invocation, serve};
@@ -17,6 +21,13 @@ pub use metrics::Metric;
 pub use secrets::SecretUnavailable;
 pub use settings::{MissingSetting, REFERENCE, Settings};
 pub use telemetry::{init as init_telemetry, start as start_telemetry};
+
+/// Longest wait for one answer of a service. Without one, a call that hangs lasts
+/// as long as its function.
+const ATTEMPT_MAX: Duration = Duration::from_secs(3);
+
+/// Longest wait for a call, the client's own retries included.
+const CALL_MAX: Duration = Duration::from_secs(10);
 
 /// The surroundings of one execution environment.
 #[derive(Debug, Clone)]
@@ -36,7 +47,11 @@ impl Environment {
     /// # Errors
     /// A secret can't be read: Lambda then reports a failed start.
     pub async fn load() -> Result<Self, SecretUnavailable> {
-        let aws = aws_config::load_from_env().await;
+        let timeouts = TimeoutConfig::builder()
+            .operation_attempt_timeout(ATTEMPT_MAX)
+            .operation_timeout(CALL_MAX)
+            .build();
+        let aws = aws_config::from_env().timeout_config(timeouts).load().await;
         let mut settings = Settings::from_process();
         secrets::fetch(&mut settings, &aws).await?;
         Ok(Self {
