@@ -49,7 +49,7 @@ unit: setup
 	@$(MAKE) --jobs=2 --output-sync=target sales parts
 
 sales:
-	+cargo test --workspace --no-fail-fast $(SALES:%=--test %) -- --test-threads=6
+	+cargo test --workspace --no-fail-fast $(SALES:%=--test %) -- --test-threads=4
 
 parts:
 	+cargo test --workspace --no-fail-fast --exclude tests -- --test-threads=4
