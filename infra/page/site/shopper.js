@@ -143,7 +143,7 @@ export class Shopper {
     if (phase === 'admitted') {
       const spread = this.sale.mode === 'race' && this.mine.ticket === undefined
         ? 0
-        : claimDelay(this.mine.ticket, this.sale.claim_spread_s);
+        : claimDelay(this.mine.ticket, this.sale.claim_spread_s, this.mine.refused, this.#world.random);
       if (!this.#timers.has('claim')) this.#later('claim', spread, () => this.#claim());
     } else {
       this.#cancel('claim');
@@ -244,7 +244,7 @@ export class Shopper {
       this.#keep({ claim: { claim_id: answer.body.claim_id, status: 'CONFIRMING' } });
     } else if (answer.error === 'sold_out') {
       const place = answer.body.entry_token ? { entry: answer.body.entry_token, ticket: answer.body.ticket } : {};
-      this.#keep({ ...place, refused_round: round, tapped: undefined });
+      this.#keep({ ...place, refused_round: round, refused: (this.mine.refused ?? 0) + 1, tapped: undefined });
     } else if (answer.error === 'not_admitted') {
       // The status is newer than what answered: a moment later it knows too.
       if (this.mine.ticket < threshold) return { status: 0, error: 'again' };

@@ -132,6 +132,10 @@ test('claims of a round are spread evenly over the seconds', () => {
   assert.ok(Math.abs(late.reduce((sum, one) => sum + one) / 1_000 - 0.5) < 0.04);
   assert.equal(claimDelay(0.5, 0), 0);
   assert.equal(claimDelay(0.4142, 3), claimDelay(0.4142, 3));
+  // Who found nothing comes back over twice the time with each, to a minute.
+  const longest = [1, 2, 3, 4, 5, 50].map((refused) => Math.round(claimDelay(0.4142, 3, refused, () => 0.9999) / 1_000));
+  assert.deepEqual(longest, [6, 12, 24, 48, 60, 60]);
+  assert.ok(claimDelay(0.4142, 0, 1, () => 0.5) > 0);
 });
 
 test('retries wait at least as asked, longer each time, and never in step', () => {

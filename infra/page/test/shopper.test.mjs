@@ -195,6 +195,24 @@ test('who finds nothing waits for the next round, in which the page claims again
   assert.equal(shopper.phase, 'hold');
 });
 
+test('rounds for single units are not asked by all who found nothing, again and again', async () => {
+  for (const [error, most] of [['sold_out', 8], ['not_admitted', Infinity]]) {
+    const world = new World();
+    const shopper = await world.opened();
+    await shopper.tap();
+    world.answers.claims = () => problem(error === 'sold_out' ? 409 : 403, error);
+    for (let round = 0; round < 60; round += 1) {
+      world.admit(0.5, { waitlist_open: true, stock: 'ALL_CLAIMED' });
+      await world.pass(2_000);
+    }
+    // The control is a no that is none of the gates': it is asked again as before.
+    assert.ok(most === Infinity ? world.count('claims') > 8 : world.count('claims') <= most, `${error}: ${world.count('claims')}`);
+    world.answers.claims = () => [201, world.claim('CLAIMED')];
+    await world.pass(61_000);
+    assert.equal(shopper.phase, 'hold', error);
+  }
+});
+
 test('an answer that was cut off behind its status is none', async () => {
   const world = new World();
   const shopper = await world.opened();
