@@ -18,9 +18,10 @@ demo: setup
 	cargo build -q --workspace --bin drill
 	target/debug/drill demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
 
-up: setup
+# Page and edge need Node.
+up: setup setup-node
 	cargo build -q --workspace --bin local
-	target/debug/local up --port $(PORT)
+	@exec node infra/page/up.mjs target/debug/local $(PORT)
 
 test: lint web unit valkey api
 
