@@ -11,7 +11,7 @@ PORT ?= 8080
 
 .PHONY: demo up test lint validate unit valkey api faults web page screens bench-start deploy-local setup setup-python setup-sam setup-node
 
-TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
+TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/edge.yaml infra/watch.yaml
 
 # The features of the whole workspace, so that the tests find most of this built.
 demo: setup

@@ -7,6 +7,7 @@
 mod draw;
 mod drills;
 mod edge;
+mod front;
 mod gateway;
 mod graph;
 mod holds;
