@@ -9,21 +9,22 @@ SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit sales parts valkey api faults web page screens bench-start deploy-local setup setup-python setup-sam setup-node
+.PHONY: demo up test lint validate unit sales parts valkey api faults web page crowd screens bench-start deploy-local setup setup-python setup-sam setup-node
 
 # The test programs of whole sales.
 SALES = $(basename $(notdir $(wildcard tests/tests/*.rs tests/tests/cases)))
 
-TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/watch.yaml
+TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/edge.yaml infra/watch.yaml
 
 # The features of the whole workspace, so that the tests find most of this built.
 demo: setup
 	cargo build -q --workspace --bin drill
 	target/debug/drill demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
 
-up: setup
+# Page and edge need Node.
+up: setup setup-node
 	cargo build -q --workspace --bin local
-	target/debug/local up --port $(PORT)
+	@exec node infra/page/up.mjs target/debug/local $(PORT)
 
 test: lint web unit valkey api
 
@@ -82,6 +83,13 @@ page: setup web
 	node infra/edge/bench.mjs
 	cargo build -q --workspace --bin local
 	node infra/page/test/walk/walk.mjs $(WALK)
+
+# Crowds at the edge, and what of them reaches the origin: the picture in docs.
+# CROWD=10000000 takes an hour and adds one point to it.
+CROWD ?= 10000,30000,100000,300000,1000000
+crowd: setup setup-node
+	cargo build -q --workspace --bin local
+	node infra/edge/crowd.mjs --chart=docs/crowd.svg --crowds=$(CROWD)
 
 # The pictures in docs/screens.
 screens:

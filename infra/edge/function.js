@@ -31,7 +31,8 @@ async function handler(event) {
     }
     const sale = await store.get('sale:' + route[1], { format: 'json' });
     const call = { headers: request.headers, sale: sale, id: route[1], now: Date.now() };
-    const answer = sale.v === 1 && decide(call, route[2]);
+    const known = sale.v === 1 && call.now < sale.fresh_until_ms;
+    const answer = known && decide(call, route[2]);
     return answer ? finished(answer, call) : request;
   } catch (error) {
     return request;
@@ -59,8 +60,8 @@ function decide(call, action) {
   return action === 'entries' ? entry(call, pass) : null;
 }
 
-// The ticket of a tap in the draw's window, but for the sample that the origin
-// counts. Later taps need a place in line, which only the origin gives.
+// The ticket of a tap in the draw's window. The origin counts a sample, which
+// comes again with its receipt. Later taps need a place that only it gives.
 function entry(call, pass) {
   const sale = call.sale;
   if (sale.paused) {
@@ -70,7 +71,8 @@ function entry(call, pass) {
     return null;
   }
   const draw = drawn(sale.secret, pass.jti);
-  if (!(draw.lot % sale.sample > 0)) {
+  const counted = !(draw.lot % sale.sample > 0);
+  if (counted && (!(sale.sample > 1) || header(call, 'sale-entry') !== undefined)) {
     return null;
   }
   const position = place(sale, draw.ticket);
@@ -79,7 +81,7 @@ function entry(call, pass) {
     type: 'application/json',
     body: `{"ticket":${float(draw.ticket)},"position":${position || null},`
       + `"entry_token":"${RECEIPT}${code(sale.keys[0], receipt(call.id, pass))}",`
-      + `"sale_id":"${call.id}"}`,
+      + `"sale_id":"${call.id}"${counted ? ',"counted":false' : ''}}`,
   };
 }
 

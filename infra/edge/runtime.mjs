@@ -25,7 +25,7 @@ function one(known, asked) {
 
 /**
  * The function, compiled once as the edge does it: `handler(event)`. `read`
- * gives the text of a key or undefined, `clock` the time in milliseconds.
+ * gives the text of a key or undefined, perhaps later; `clock` the time in milliseconds.
  */
 export function load({ read, clock }) {
   // Of this module system the runtime knows one import.
@@ -34,11 +34,11 @@ export function load({ read, clock }) {
     .concat('\n;globalThis.handler = handler;');
   const kvs = {
     async get(key, options = {}) {
-      const value = read(key);
+      const value = await read(key);
       if (value === undefined) throw new Error('KeyNotFound');
       return options.format === 'json' ? JSON.parse(value) : value;
     },
-    async exists(key) { return read(key) !== undefined; },
+    async exists(key) { return await read(key) !== undefined; },
   };
   const inside = vm.createContext({
     cf: { kvs: () => kvs },

@@ -14,6 +14,7 @@ call "$MERCHANT" "$API/v1/admin/sales" -d '{
   "opens_at": "'"$(date -u -d '+4 seconds' +%FT%TZ)"'",
   "mode": "draw", "draw_window_ms": 2000, "pay_window_s": 60, "claim_spread_s": 0}' | jq .
 call "$MERCHANT" "$API/v1/admin/sales/$SALE/preflight" | jq .
+echo "As Bob sees it, where the page is served: $API/?sale=$SALE&shopper=bob"
 
 # The right to take part, before the opening.
 PASS=$(call "$ADA" "$API/v1/sales/$SALE/passes" -d '{"device": "d1"}' | jq -r .pass)

@@ -128,6 +128,10 @@ impl EntryFunction {
         } else {
             match proof {
                 Some(Proof::Ticket(ticket)) => (ticket, false),
+                // The edge has given the ticket; this is how it is counted.
+                Some(Proof::Tapped) if tap.now < tap.sale.config.counted_until() => {
+                    self.drawn(&tap).await?
+                }
                 Some(Proof::Tapped) => (self.draw(&tap).await?.ticket, false),
                 None => (self.late(&mut tap).await?, true),
             }

@@ -126,19 +126,14 @@ impl PublisherFunction {
     ) -> Result<(), String> {
         let secret = self.secret(run, sale, now).await?;
         let keys = self.keys.texts();
-        let document = Document::of(sale, secret.as_deref(), &keys, self.origin.as_deref());
+        let origin = self.origin.as_deref();
+        let document = Document::of(sale, secret.as_deref(), &keys, origin, now);
         let told = run.told.get(&sale.id);
-        if told.is_some_and(|told| told.says_the_same(&document)) {
+        if told.is_some_and(|told| !document.is_news_after(told)) {
             return Ok(());
         }
-        let text = serde_json::to_string(&document).map_err(|error| error.to_string())?;
-        if text.len() > edge::DOCUMENT_MAX {
-            return Err(format!("a document of {} bytes", text.len()));
-        }
         let key = edge::key(&sale.id);
-        let written = store
-            .put(&mut run.alone, &key, &text, document.version)
-            .await?;
+        let written = store.put(&mut run.alone, &key, &document).await?;
         if written == Written::Done {
             tracing::info!(sale = %sale.id, version = document.version, "the edge was told");
         }

@@ -7,6 +7,7 @@ use aws_sdk_cloudfrontkeyvaluestore::Client;
 use aws_sdk_cloudfrontkeyvaluestore::config::endpoint::{
     Endpoint, EndpointFuture, Params, ResolveEndpoint,
 };
+use domain::edge::{DOCUMENT_MAX, Document};
 use runtime::Environment;
 use serde_json::Value;
 
@@ -18,8 +19,8 @@ const ATTEMPTS: u32 = 3;
 pub(crate) enum Written {
     /// It is there.
     Done,
-    /// It was there, or what is there is newer. One of the same version that says
-    /// something else is replaced: the secret comes without another version.
+    /// As good as it was there, or what is there is newer. One of the same version
+    /// that says something else is replaced: the secret comes without another version.
     Behind,
 }
 
@@ -54,14 +55,17 @@ impl Store {
         })
     }
 
-    /// Writes a document, unless a newer one is there.
+    /// Writes a document, unless a newer one is there or one that is as good.
     pub(crate) async fn put(
         &self,
         before: &mut Option<Alone>,
         key: &str,
-        text: &str,
-        version: u64,
+        document: &Document,
     ) -> Result<Written, String> {
+        let text = serde_json::to_string(document).map_err(|error| error.to_string())?;
+        if text.len() > DOCUMENT_MAX {
+            return Err(format!("a document of {} bytes", text.len()));
+        }
         for _ in 0..ATTEMPTS {
             let mut alone = match before.take() {
                 Some(alone) => alone,
@@ -71,19 +75,20 @@ impl Store {
                 },
             };
             // After the ETag: what is written from then on makes ours be refused.
-            if alone.keys.insert(key.to_owned())
+            if !alone.keys.contains(key)
                 && let Some(stored) = self.stored(key).await?
-                && (version_of(&stored) > Some(version) || stored == text)
+                && !is_wanted(document, &stored)
             {
                 *before = Some(alone);
                 return Ok(Written::Behind);
             }
+            alone.keys.insert(key.to_owned());
             let put = self
                 .client
                 .put_key()
                 .kvs_arn(&self.arn)
                 .key(key)
-                .value(text);
+                .value(&text);
             match put.if_match(&alone.etag).send().await {
                 Ok(answer) => {
                     alone.etag = answer.e_tag;
@@ -128,10 +133,14 @@ impl Store {
     }
 }
 
-/// None of what is no document.
-fn version_of(stored: &str) -> Option<u64> {
-    let stored: Value = serde_json::from_str(stored).unwrap_or_default();
-    stored["version"].as_u64()
+/// Whether a document is to replace what is stored. Of one that can't be read, as
+/// another release may have written it, the version decides alone.
+fn is_wanted(document: &Document, stored: &str) -> bool {
+    let Ok(there) = serde_json::from_str::<Document>(stored) else {
+        let there: Value = serde_json::from_str(stored).unwrap_or_default();
+        return there["version"].as_u64() <= Some(document.version);
+    };
+    there.version <= document.version && document.is_news_after(&there)
 }
 
 /// A stand-in's address. The service's own rule would put the account's number

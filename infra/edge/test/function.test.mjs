@@ -110,8 +110,25 @@ test('a tap in the window is answered with its ticket and a receipt', async () =
   assert.equal(again.body, answer.body);
 });
 
-test('one in k is forwarded to be counted, by a lot that nobody can choose', async () => {
-  assert.deepEqual(await send('entries', { 'sale-pass': pass(COUNTED_ID) }), FORWARDED);
+test('a document is believed until it ends, and everything is forwarded after that', async () => {
+  const until = document({ fresh_until_ms: OPENS_MS + 1_000 });
+  assert.equal((await send('entries', { 'sale-pass': pass(ID) }, { sale: until, ms: 999 })).status, 201);
+  const calls = [['entries', { 'sale-pass': pass(ID) }], ['entries', {}], ['claims', claiming(ID)], ['waitlist', {}]];
+  for (const [action, headers] of calls) {
+    assert.deepEqual(await send(action, headers, { sale: until, ms: 1_000 }), FORWARDED);
+    // Until when is not said, or not as a number.
+    for (const fresh_until_ms of [undefined, null, 'x']) {
+      assert.deepEqual(await send(action, headers, { sale: document({ fresh_until_ms }) }), FORWARDED);
+    }
+  }
+});
+
+test('one in k is to be counted, by a lot that nobody can choose: it has its ticket, and comes again', async () => {
+  const answer = await send('entries', { 'sale-pass': pass(COUNTED_ID) });
+  assert.deepEqual(answer.json, { ticket: drawn(COUNTED_ID).ticket, position: null, entry_token: receipt(COUNTED_ID), sale_id: SALE, counted: false });
+  for (const ms of [0, 1_999, 2_000, 4_999]) {
+    assert.deepEqual(await send('entries', { 'sale-pass': pass(COUNTED_ID), 'sale-entry': answer.json.entry_token }, { ms }), FORWARDED);
+  }
   const everyone = document({ sample: 1 });
   assert.deepEqual(await send('entries', { 'sale-pass': pass(ID) }, { sale: everyone }), FORWARDED);
   // No sample, or one that is no number, hides nobody from the count.

@@ -127,7 +127,7 @@ test('the function fits into 10 KB', (t) => {
 test('the longest document fits into a value of 1 KB', async () => {
   const { document } = await import('./world.mjs');
   const longest = document({
-    version: 2 ** 53 - 1, opens_at: '9998-11-11T12:00:00.000+05:30', opens_ms: 253_370_764_799_999,
+    version: 2 ** 53 - 1, fresh_until_ms: 253_370_764_800_000, opens_at: '9998-11-11T12:00:00.000+05:30', opens_ms: 253_370_764_799_999,
     draw_closes_ms: 253_370_764_799_999, closes_ms: 253_370_764_799_999, units: 100_000, mode: 'draw',
     entries: 2 ** 53 - 1, scale: 2 ** 53 - 1, threshold: 0.0030555555555555557, sample: 4_294_967_295,
     keys: ['k'.repeat(64), 'k'.repeat(64)], origin: `https://${'o'.repeat(200)}`,

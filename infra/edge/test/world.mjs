@@ -11,7 +11,7 @@ export const OPENS_MS = Date.parse('2027-11-11T12:00:00+05:30');
 /** The document of a sale: a draw of two seconds, 10,000 units, nothing counted yet. */
 export function document(changes = {}) {
   return {
-    v: 1, version: 7, mode: 'draw',
+    v: 1, version: 7, fresh_until_ms: OPENS_MS + 7_200_000, mode: 'draw',
     opens_at: '2027-11-11T12:00:00.000+05:30',
     opens_ms: OPENS_MS, draw_closes_ms: OPENS_MS + 2_000, closes_ms: OPENS_MS + 3_600_000,
     units: 10_000, ended: false, paused: false, sold_out: false, waitlist_only: false,

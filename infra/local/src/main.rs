@@ -69,6 +69,9 @@ struct Up {
     /// Environments of a function for which the template reserves none.
     #[arg(long, default_value_t = 100)]
     environments_max: usize,
+    /// Where page and edge are served in front of this, to be shown.
+    #[arg(long, value_name = "URL")]
+    front: Option<String>,
     /// Log level: error, warn, info, debug.
     #[arg(long, default_value = "warn")]
     log: String,
@@ -123,7 +126,7 @@ async fn run(up: Up) -> anyhow::Result<()> {
         ..Options::default()
     };
     let mut system = System::start(options).await?;
-    print_welcome(&system);
+    print_welcome(&system, up.front.as_deref());
     tokio::signal::ctrl_c()
         .await
         .context("Ctrl-C can't be waited for")?;
@@ -157,15 +160,22 @@ fn print_routes(template: &Template) {
 /// The calls to try; a test runs them, so they stay true.
 const TRY: &str = include_str!("../try.sh");
 
-fn print_welcome(system: &System) {
-    let base = system.base_url();
-    println!(
-        "The sale is at {base}\n  gates     {}\n  DynamoDB  {}\n  SQS       {}\n\n{}",
-        system.gate_url(),
-        system.dynamodb_url(),
-        system.sqs_url(),
-        TRY.replace("${API:-http://127.0.0.1:8080}", base),
-    );
+fn print_welcome(system: &System, front: Option<&str>) {
+    let base = front.unwrap_or(system.base_url());
+    println!("The sale is at {base}");
+    if front.is_some() {
+        println!("  page        {base}/?sale=<sale>&shopper=<any name>");
+    }
+    for (name, url) in [
+        ("gateway", system.base_url()),
+        ("gates", system.gate_url()),
+        ("DynamoDB", system.dynamodb_url()),
+        ("SQS", system.sqs_url()),
+        ("edge store", system.edge_store_url().as_str()),
+    ] {
+        println!("  {name:<11} {url}");
+    }
+    println!("\n{}", TRY.replace("${API:-http://127.0.0.1:8080}", base));
     println!("\nPaste it into another terminal, or: API={base} bash infra/local/try.sh");
     println!("Ctrl-C ends the system; nothing is kept.");
 }

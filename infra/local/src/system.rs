@@ -531,6 +531,7 @@ fn stacks(gate_url: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let gates = gates.map(|(name, value)| (name.to_owned(), value.to_owned()));
     [
         ("Gates".to_owned(), gates.into()),
+        ("Front".to_owned(), BTreeMap::new()),
         ("Network".to_owned(), BTreeMap::new()),
         ("Watch".to_owned(), BTreeMap::new()),
     ]

@@ -8,6 +8,8 @@ import { claimDelay, pollDelay, retryDelay } from './spread.js';
 
 const READ_MS = 1_000;
 const HELD_MS = 4_000;
+/** Over so long pages spread the calls that count their entries. */
+const COUNT_MS = 1_000;
 /** Who is told late that it is their turn loses time to pay. */
 const POLL_RETRY_MS_MAX = 10_000;
 
@@ -15,6 +17,8 @@ export class Shopper {
   #world;
   #timers = new Map();
   #failed = {};
+  #counts = 0;
+  #counting = false;
 
   /**
    * `world`: `sale_id`, `api`, `clock`, `memory`, `store`, and for tests
@@ -143,10 +147,15 @@ export class Shopper {
     if (phase === 'admitted') {
       const spread = this.sale.mode === 'race' && this.mine.ticket === undefined
         ? 0
-        : claimDelay(this.mine.ticket, this.sale.claim_spread_s);
+        : claimDelay(this.mine.ticket, this.sale.claim_spread_s, this.mine.refused, this.#world.random);
       if (!this.#timers.has('claim')) this.#later('claim', spread, () => this.#claim());
     } else {
       this.#cancel('claim');
+    }
+    if (phase === 'drawing' && this.mine.uncounted) {
+      if (!this.#timers.has('count') && !this.#counting) this.#later('count', this.#world.random() * COUNT_MS, () => this.#count());
+    } else {
+      this.#cancel('count');
     }
     if (['confirming', 'hold', 'paying'].includes(phase)) {
       const wait = phase === 'hold' ? HELD_MS : READ_MS;
@@ -207,7 +216,8 @@ export class Shopper {
     if (failed) return failed;
     const answer = await api.enter(sale_id, this.#headers());
     if (answer.status < 300 && answer.status > 0) {
-      this.#keep({ ticket: answer.body.ticket, entry: answer.body.entry_token });
+      const uncounted = answer.body.counted === false ? true : undefined;
+      this.#keep({ ticket: answer.body.ticket, entry: answer.body.entry_token, uncounted });
     } else if (answer.error === 'invalid_pass') {
       await this.#pass(true);
       return { status: 0, error: 'again' };
@@ -220,6 +230,20 @@ export class Shopper {
       return { status: 0, error: 'again' };
     }
     return answer;
+  }
+
+  /** The ticket is the shopper's already; the same tap once more is for the count. */
+  async #count() {
+    const { api, sale_id, random } = this.#world;
+    this.#counting = true;
+    const answer = await api.enter(sale_id, this.#headers());
+    this.#counting = false;
+    if (isPassing(answer)) {
+      this.#counts += 1;
+      this.#later('count', retryDelay(this.#counts, answer.retry_after_s, random), () => this.#count());
+    } else {
+      this.#keep({ uncounted: undefined });
+    }
   }
 
   async #claim() {
@@ -244,7 +268,7 @@ export class Shopper {
       this.#keep({ claim: { claim_id: answer.body.claim_id, status: 'CONFIRMING' } });
     } else if (answer.error === 'sold_out') {
       const place = answer.body.entry_token ? { entry: answer.body.entry_token, ticket: answer.body.ticket } : {};
-      this.#keep({ ...place, refused_round: round, tapped: undefined });
+      this.#keep({ ...place, refused_round: round, refused: (this.mine.refused ?? 0) + 1, tapped: undefined });
     } else if (answer.error === 'not_admitted') {
       // The status is newer than what answered: a moment later it knows too.
       if (this.mine.ticket < threshold) return { status: 0, error: 'again' };

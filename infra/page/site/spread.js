@@ -12,9 +12,18 @@ export function fractionOf(text) {
   return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;
 }
 
-/** How long after its admission a page claims, in milliseconds: by its ticket. */
-export function claimDelay(ticket, spread_s) {
-  return fractionOf(String(ticket)) * spread_s * 1_000;
+/** Of claims that were refused, in seconds. */
+const SPREAD_S_MAX = 60;
+
+/**
+ * How long after its admission a page claims, in milliseconds: by its ticket. Who
+ * found nothing `refused` times, since more are asked than there are units, comes
+ * back over twice the time with each: a unit that comes back is not asked for by
+ * all of them again.
+ */
+export function claimDelay(ticket, spread_s, refused = 0, random = Math.random) {
+  if (!refused) return fractionOf(String(ticket)) * spread_s * 1_000;
+  return random() * Math.min(Math.max(spread_s, 1) * 2 ** refused, SPREAD_S_MAX) * 1_000;
 }
 
 /** When to repeat what failed `attempt` times, in milliseconds. */

@@ -56,6 +56,7 @@ export const LANGUAGES = {
     commitment: 'Fingerprint', pass: 'Your pass', ticket: 'Your ticket', none: 'not yet',
     check: 'Check', sealed: 'The secret is sealed until the sale has ended.',
     check_good: 'The secret fits the fingerprint, and your ticket is the one it gives.',
+    check_line: 'You were number {place} of {everyone}; the line was drawn at {admitted}.',
     check_fits: 'The secret fits the fingerprint.', check_bad: 'This does not fit. Please tell the store.',
   },
   hi: {
@@ -112,6 +113,7 @@ export const LANGUAGES = {
     commitment: 'छाप', pass: 'आपका पास', ticket: 'आपका टिकट', none: 'अभी नहीं',
     check: 'जाँच', sealed: 'सेल समाप्त होने तक संख्या गुप्त है।',
     check_good: 'संख्या छाप से मेल खाती है, और आपका टिकट उसी से बना है।',
+    check_line: '{everyone} में आपकी जगह {place} थी; रेखा {admitted} पर खिंची।',
     check_fits: 'संख्या छाप से मेल खाती है।', check_bad: 'मेल नहीं खाता। कृपया स्टोर को बताएँ।',
   },
 };

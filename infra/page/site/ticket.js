@@ -1,5 +1,7 @@
 // The shopper's own check of the draw, once its secret is published.
 
+import { placeOf } from './phase.js';
+
 const { subtle } = globalThis.crypto ?? {};
 
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
@@ -20,7 +22,8 @@ export async function commitmentOf(secret) {
 /**
  * Compares what is published with what was promised and told: null while the
  * secret is sealed, else `{ committed, ticket, same }`; `same` is null for who
- * came behind the draw.
+ * came behind the draw. With `place`, `everyone` and `line`: which number the
+ * ticket was, of how many, and how many were admitted in the end.
  */
 export async function checkDraw(sale, { pass_id, ticket }) {
   const secret = sale?.draw?.secret;
@@ -28,5 +31,7 @@ export async function checkDraw(sale, { pass_id, ticket }) {
   const committed = await commitmentOf(secret) === (sale.draw.commitment ?? sale.commitment);
   if (!pass_id || ticket === undefined || ticket >= 1) return { committed, ticket: null, same: null };
   const recomputed = await drawnTicket(secret, pass_id);
-  return { committed, ticket: recomputed, same: recomputed === ticket };
+  const { entries, scale, admitted } = sale.draw;
+  const place = placeOf(recomputed, { entries, scale: scale ?? 0 });
+  return { committed, ticket: recomputed, same: recomputed === ticket, ...(place && { place, everyone: entries, line: admitted }) };
 }

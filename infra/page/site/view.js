@@ -2,7 +2,7 @@
 // reader hears what is new and nothing else.
 
 import { LANGUAGES, say } from './strings.js';
-import { money, partsOf, wordsOf } from './words.js';
+import { money, partsOf, verdictOf, wordsOf } from './words.js';
 
 const $ = (id) => document.getElementById(id);
 
@@ -148,14 +148,8 @@ export class View {
     put($('commitment'), sale?.draw?.commitment ?? sale?.commitment ?? '–');
     put($('pass'), mine.pass_id ?? t('none'));
     put($('ticket'), mine.ticket === undefined ? t('none') : String(mine.ticket));
-    put($('check'), t(verdict(check)));
+    put($('check'), verdictOf(check, this.#language));
   }
-}
-
-function verdict(check) {
-  if (!check) return 'sealed';
-  if (!check.committed || check.same === false) return 'check_bad';
-  return check.same ? 'check_good' : 'check_fits';
 }
 
 function put(element, text) {

@@ -103,6 +103,17 @@ function gapsOf({ sale, status, mine }, now, language) {
   };
 }
 
+/** What came out of the shopper's check of the draw. */
+export function verdictOf(check, language) {
+  if (!check) return say(language, 'sealed');
+  if (!check.committed || check.same === false) return say(language, 'check_bad');
+  if (!check.same) return say(language, 'check_fits');
+  const number = (value) => new Intl.NumberFormat(tagOf(language)).format(value);
+  const { place, everyone, line } = check;
+  const where = place ? ` ${say(language, 'check_line', { place: number(place), everyone: number(everyone), admitted: number(line) })}` : '';
+  return say(language, 'check_good') + where;
+}
+
 const share = (part, whole) => (whole > 0 ? Math.min(part / whole, 1) : 0);
 const tagOf = (language) => `${language}-IN`;
 

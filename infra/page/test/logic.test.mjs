@@ -7,7 +7,7 @@ import { phaseOf, placeOf } from '../site/phase.js';
 import { claimDelay, fractionOf, pollDelay, retryDelay } from '../site/spread.js';
 import { LANGUAGES, languageOf, say } from '../site/strings.js';
 import { checkDraw, commitmentOf, drawnTicket } from '../site/ticket.js';
-import { clockOf, money, partsOf, wordsOf } from '../site/words.js';
+import { clockOf, money, partsOf, verdictOf, wordsOf } from '../site/words.js';
 
 const vectors = JSON.parse(readFileSync(new URL('../../edge/vectors.json', import.meta.url), 'utf8'));
 const OPENS = Date.parse('2027-11-11T12:00:00+05:30');
@@ -132,6 +132,10 @@ test('claims of a round are spread evenly over the seconds', () => {
   assert.ok(Math.abs(late.reduce((sum, one) => sum + one) / 1_000 - 0.5) < 0.04);
   assert.equal(claimDelay(0.5, 0), 0);
   assert.equal(claimDelay(0.4142, 3), claimDelay(0.4142, 3));
+  // Who found nothing comes back over twice the time with each, to a minute.
+  const longest = [1, 2, 3, 4, 5, 50].map((refused) => Math.round(claimDelay(0.4142, 3, refused, () => 0.9999) / 1_000));
+  assert.deepEqual(longest, [6, 12, 24, 48, 60, 60]);
+  assert.ok(claimDelay(0.4142, 0, 1, () => 0.5) > 0);
 });
 
 test('retries wait at least as asked, longer each time, and never in step', () => {
@@ -176,6 +180,15 @@ test('the check of the draw: sealed, good, and what does not fit', async () => {
   assert.equal((await checkDraw(open, { pass_id, ticket: 0.5 })).same, false);
   assert.equal((await checkDraw({ ...open, draw: { commitment: 'c0ffee', secret } }, { pass_id, ticket })).committed, false);
   assert.equal((await checkDraw({ ...SALE, commitment, draw: { secret } }, { pass_id, ticket })).committed, true);
+  const counted = { ...open, draw: { ...open.draw, entries: 3_600_000, scale: 3_600_000, admitted: 11_000 } };
+  const found = await checkDraw(counted, { pass_id, ticket });
+  const place = Math.floor(ticket * 3_600_000) + 1;
+  assert.deepEqual([found.place, found.everyone, found.line], [place, 3_600_000, 11_000]);
+  assert.equal(verdictOf({ ...found, place: 48_102 }, 'en'),
+    'The secret fits the fingerprint, and your ticket is the one it gives. You were number 48,102 of 36,00,000; the line was drawn at 11,000.');
+  // Nobody is told a place by a check that does not fit.
+  assert.doesNotMatch(verdictOf({ ...found, same: false }, 'en'), /number/);
+  assert.doesNotMatch(verdictOf({ ...found, committed: false }, 'en'), /number/);
   // Who came behind the draw has a place by arrival, and no drawn ticket.
   assert.deepEqual(await checkDraw(open, { pass_id, ticket: 1.25 }), { committed: true, ticket: null, same: null });
 });

@@ -116,6 +116,36 @@ test('one tap, and the page does the rest up to the payment', async () => {
   assert.equal(shopper.phase, 'paid');
 });
 
+test('who is to be counted has a ticket at once, and sends the tap again until it is counted', async () => {
+  for (const [body, taps] of [[{ counted: false }, 3], [{}, 1]]) {
+    const world = new World();
+    const shopper = await world.opened();
+    world.answers.entries = (times) => [
+      [201, { ticket: 0.25, entry_token: 'edge.r', ...body }], problem(429, undefined), [200, { ticket: 0.25, entry_token: 'e' }],
+    ][times - 1];
+    await shopper.tap();
+    assert.deepEqual([shopper.phase, shopper.mine.ticket, shopper.notice], ['drawing', 0.25, null]);
+    await world.pass(3_000);
+    assert.equal(world.count('entries'), taps);
+    const [, ...again] = world.calls.filter(({ name }) => name === 'entries');
+    assert.ok(again.every(({ headers }) => headers['sale-entry'] === 'edge.r'));
+    assert.deepEqual([shopper.mine.entry, shopper.mine.uncounted], ['edge.r', undefined]);
+  }
+});
+
+test('nobody is counted any more once the draw is', async () => {
+  const world = new World();
+  const shopper = await world.opened();
+  world.answers.entries = (times) => (times === 1 ? [201, { ticket: 0.75, entry_token: 'edge.r', counted: false }] : problem(503, 'unavailable'));
+  await shopper.tap();
+  await world.pass(600);
+  world.admit();
+  await world.pass(1_500);
+  const taps = world.count('entries');
+  await world.pass(60_000);
+  assert.equal(world.count('entries'), taps);
+});
+
 test('before the opening a tap does nothing, and one that was early by our clock is repeated', async () => {
   const world = new World();
   const shopper = world.tab();
@@ -193,6 +223,24 @@ test('who finds nothing waits for the next round, in which the page claims again
   world.admit(0.6, { waitlist_open: true });
   await world.pass(9_000);
   assert.equal(shopper.phase, 'hold');
+});
+
+test('rounds for single units are not asked by all who found nothing, again and again', async () => {
+  for (const [error, most] of [['sold_out', 8], ['not_admitted', Infinity]]) {
+    const world = new World();
+    const shopper = await world.opened();
+    await shopper.tap();
+    world.answers.claims = () => problem(error === 'sold_out' ? 409 : 403, error);
+    for (let round = 0; round < 60; round += 1) {
+      world.admit(0.5, { waitlist_open: true, stock: 'ALL_CLAIMED' });
+      await world.pass(2_000);
+    }
+    // The control is a no that is none of the gates': it is asked again as before.
+    assert.ok(most === Infinity ? world.count('claims') > 8 : world.count('claims') <= most, `${error}: ${world.count('claims')}`);
+    world.answers.claims = () => [201, world.claim('CLAIMED')];
+    await world.pass(61_000);
+    assert.equal(shopper.phase, 'hold', error);
+  }
 });
 
 test('an answer that was cut off behind its status is none', async () => {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::sale::{Admission, Sale, SaleState};
 
-/// Entries sent before the window closed are still on their way this long.
+/// Entries that came before the count closed are still on their way this long.
 const COUNTING_DELAY: SignedDuration = SignedDuration::from_millis(300);
 
 /// Pages poll the status once a second and act on what they then see.
@@ -62,7 +62,7 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
         next.state = SaleState::Scheduled;
         return next;
     }
-    if sale.config.is_draw() && now < sale.config.draw_closes_at() + COUNTING_DELAY {
+    if sale.config.is_draw() && now < sale.config.counted_until() + COUNTING_DELAY {
         next.state = SaleState::Drawing;
         return next;
     }
@@ -311,6 +311,22 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_is_waited_for_and_a_whole_count_is_not() {
+        for (expected, first_ms) in [(0, 2_300), (3_600_000, 5_300)] {
+            let mut members = crate::sale::tests::phone();
+            members.insert("expected_entries".into(), expected.into());
+            let config = crate::sale::SaleConfig::read(members).unwrap();
+            let sale = Sale::new("phone".parse().unwrap(), config, String::new());
+            let scale = |ms| {
+                let step = step(&sale, gates(10_000, 0, 0), at(&sale, ms));
+                step.admission.scale
+            };
+            assert_eq!(scale(first_ms - 1), 0, "{expected}");
+            assert!(scale(first_ms) > 0, "{expected}");
+        }
+    }
+
+    #[test]
     fn a_sample_that_never_came_admits_no_crowd() {
         let mut members = crate::sale::tests::phone();
         members.insert("expected_entries".into(), 3_600_000.into());
@@ -318,7 +334,7 @@ mod tests {
         let sale = Sale::new("phone".parse().unwrap(), config, String::new());
         let lost = counted(&sale, 0);
         assert_eq!((lost.entries, lost.scale), (3_600_000, 3_600_000));
-        assert_eq!(counted(&sale, 100).entries, 36_000);
+        assert_eq!(counted(&sale, 100).entries, 72_000);
     }
 
     /// The gates came back empty in the middle of a sale: whoever waits is still in
@@ -349,12 +365,12 @@ mod tests {
     #[test]
     fn gates_that_forgot_entries_count_no_draw_by_themselves() {
         let mut members = crate::sale::tests::phone();
-        members.insert("expected_entries".into(), 9_000.into());
+        members.insert("expected_entries".into(), 5_000.into());
         let config = crate::sale::SaleConfig::read(members).unwrap();
         let mut sale = Sale::new("phone".parse().unwrap(), config, String::new());
         assert_eq!(counted(&sale, 20).entries, 20);
         sale.gates_were_away = true;
-        assert_eq!(counted(&sale, 20).entries, 9_000);
+        assert_eq!(counted(&sale, 20).entries, 5_000);
         assert_eq!(counted(&sale, 9_500).entries, 9_500);
     }
 

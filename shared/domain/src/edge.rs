@@ -2,7 +2,7 @@
 //! key-value store, whose values are small. Its members are in `docs/edge.md`.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::SaleId;
 use crate::sale::{Mode, Sale};
@@ -17,6 +17,16 @@ pub const DOCUMENT_MAX: usize = 1_024;
 /// takes seconds to be everywhere, and the draw's window may be two.
 const AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
+/// A document holds for so long: of runs that write it, one may be missing, and the
+/// next is started within a minute.
+const HOLDS: SignedDuration = SignedDuration::from_secs(120);
+
+/// One that says nothing new is written again after so long.
+const RENEWED: SignedDuration = SignedDuration::from_secs(30);
+
+/// What is final holds for good: the greatest time of a sale, in milliseconds.
+const FOR_GOOD_MS: i64 = 253_370_764_800_000;
+
 /// The name of a sale's document in the store.
 pub fn key(sale: &SaleId) -> String {
     format!("sale:{sale}")
@@ -28,12 +38,14 @@ pub fn may_know_secret(sale: &Sale, now: Timestamp) -> bool {
 }
 
 /// A sale as the edge knows it. There is no `Debug`: it holds secrets.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     v: u32,
     /// Of the sale's row: a newer one is never replaced.
     pub version: u64,
-    mode: &'static str,
+    /// Nothing of it is to be believed from then on.
+    fresh_until_ms: i64,
+    mode: String,
     opens_at: String,
     opens_ms: i64,
     draw_closes_ms: i64,
@@ -54,17 +66,30 @@ pub struct Document {
 }
 
 impl Document {
-    /// Of a sale, with the draw's secret if it may be known, the keys of
-    /// `EDGE_KEY`, and the origin of the page.
-    pub fn of(sale: &Sale, secret: Option<&str>, keys: &[&str], origin: Option<&str>) -> Self {
+    /// Of a sale as it is now, with the draw's secret if it may be known, the
+    /// keys of `EDGE_KEY`, and the origin of the page.
+    pub fn of(
+        sale: &Sale,
+        secret: Option<&str>,
+        keys: &[&str],
+        origin: Option<&str>,
+        now: Timestamp,
+    ) -> Self {
         let (config, admission) = (&sale.config, &sale.admission);
+        let fresh_until_ms = if sale.has_ended(now) {
+            FOR_GOOD_MS
+        } else {
+            (now + HOLDS).as_millisecond()
+        };
         Self {
             v: VERSION,
             version: sale.version,
+            fresh_until_ms,
             mode: match config.mode {
                 Mode::Draw { .. } => "draw",
                 Mode::Race { .. } => "race",
-            },
+            }
+            .to_owned(),
             opens_at: config.opens_at.to_string(),
             opens_ms: config.opens_at.at.as_millisecond(),
             draw_closes_ms: config.draw_closes_at().as_millisecond(),
@@ -85,15 +110,17 @@ impl Document {
         }
     }
 
-    /// Whether it says the same as another one: most changes of a sale's row
-    /// mean nothing to the edge.
-    pub fn says_the_same(&self, other: &Self) -> bool {
-        let version = self.version;
-        *self
-            == Self {
-                version,
-                ..other.clone()
-            }
+    /// Whether it is worth writing where another one was: most changes of a sale's
+    /// row mean nothing to the edge, and time alone is told rarely.
+    pub fn is_news_after(&self, told: &Self) -> bool {
+        let (version, fresh_until_ms) = (self.version, self.fresh_until_ms);
+        let as_new = Self {
+            version,
+            fresh_until_ms,
+            ..told.clone()
+        };
+        let older_ms = fresh_until_ms.saturating_sub(told.fresh_until_ms);
+        *self != as_new || i128::from(older_ms) >= RENEWED.as_millis()
     }
 }
 
@@ -121,7 +148,8 @@ mod tests {
         sale.admission.threshold = 0.123_456_789_012_345_67;
         let key = "k".repeat(64);
         let origin = format!("https://{}.example", "o".repeat(200));
-        let document = Document::of(&sale, Some(&key), &[&key, &key], Some(&origin));
+        let now = sale.config.opens_at.at;
+        let document = Document::of(&sale, Some(&key), &[&key, &key], Some(&origin), now);
         let text = serde_json::to_string(&document).unwrap();
         assert!(text.len() <= DOCUMENT_MAX, "{}", text.len());
         let value: Value = serde_json::from_str(&text).unwrap();
@@ -132,8 +160,8 @@ mod tests {
         for name in &names {
             assert!(documented.contains(&format!("{name}:")), "{name}");
         }
-        assert_eq!(names.len(), 20);
-        assert_eq!(value["sample"], 10_000);
+        assert_eq!(names.len(), 21);
+        assert_eq!(value["sample"], 20_000);
     }
 
     #[test]
@@ -151,10 +179,34 @@ mod tests {
     #[test]
     fn a_version_alone_says_nothing_new() {
         let mut sale = sale(json!({}));
-        let before = Document::of(&sale, None, &[], None);
+        let now = sale.config.opens_at.at;
+        let of = |sale: &Sale| Document::of(sale, None, &[], None, now);
+        let before = of(&sale);
         sale.version += 1;
-        assert!(before.says_the_same(&Document::of(&sale, None, &[], None)));
+        assert!(!of(&sale).is_news_after(&before));
         sale.switches.paused = true;
-        assert!(!before.says_the_same(&Document::of(&sale, None, &[], None)));
+        assert!(of(&sale).is_news_after(&before));
+    }
+
+    #[test]
+    fn a_document_is_renewed_long_before_it_ends_and_what_is_final_never_ends() {
+        let mut sale = sale(json!({}));
+        let opens = sale.config.opens_at.at;
+        let at = |sale: &Sale, ms| {
+            let now = opens + SignedDuration::from_millis(ms);
+            Document::of(sale, None, &[], None, now)
+        };
+        let first = at(&sale, 0);
+        assert_eq!(first.fresh_until_ms, opens.as_millisecond() + 120_000);
+        assert!(!at(&sale, 29_999).is_news_after(&first));
+        assert!(at(&sale, 30_000).is_news_after(&first));
+        // What another run wrote a little later is no reason to write.
+        assert!(!first.is_news_after(&at(&sale, 1_000)));
+        sale.switches.ended = true;
+        let ended = at(&sale, 1_000);
+        assert!(ended.is_news_after(&first));
+        assert!(!at(&sale, 86_400_000).is_news_after(&ended));
+        sale.switches.ended = false;
+        assert_eq!(at(&sale, 3_600_000).fresh_until_ms, FOR_GOOD_MS);
     }
 }

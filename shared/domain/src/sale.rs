@@ -332,11 +332,22 @@ impl SaleConfig {
         Some((claims, now.as_millisecond().div_euclid(length_ms.into())))
     }
 
-    /// Of how many entries one is counted: about [`COUNTED`] of those that are
+    /// Of how many entries one is counted: at most [`COUNTED`] of those that are
     /// expected reach the origin. The rule is of the sale and not of the edge, so
     /// an origin without one counts the same.
     pub fn sample(&self) -> u32 {
-        (self.expected_entries / COUNTED).max(1)
+        self.expected_entries.div_ceil(COUNTED).max(1)
+    }
+
+    /// Until when an entry of the draw is counted that was tapped in the window:
+    /// the edge has given its ticket, and its call may come later.
+    pub fn counted_until(&self) -> Timestamp {
+        let closes_at = self.draw_closes_at();
+        if self.sample() > 1 {
+            closes_at + COUNTED_LATER
+        } else {
+            closes_at
+        }
     }
 
     /// Whether who may claim is drawn.
@@ -396,8 +407,13 @@ fn read_mode(fields: &mut Fields) -> Option<Mode> {
     }
 }
 
-/// Entries that are enough to know how many there are within a percent.
-const COUNTED: u32 = 10_000;
+/// Entries that are enough to know how many there are within one and a half
+/// percent.
+const COUNTED: u32 = 5_000;
+
+/// Pages spread the calls that are counted over a second, and one that was turned
+/// away comes again a second and a half later.
+const COUNTED_LATER: SignedDuration = SignedDuration::from_secs(3);
 
 /// Where a sale is. Moved by the controller, by the server's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -781,6 +797,26 @@ pub(crate) mod tests {
             errors_of("ledger_only_rate_per_s", json!(1_001)),
             ["ledger_only_rate_per_s"]
         );
+    }
+
+    #[test]
+    fn no_more_are_counted_than_enough_and_later_only_where_few_are() {
+        for (expected, sample) in [
+            (0, 1),
+            (5_000, 1),
+            (5_001, 2),
+            (10_000, 2),
+            (3_600_000, 720),
+            (100_000_000, 20_000),
+        ] {
+            let mut members = phone();
+            members.insert("expected_entries".into(), json!(expected));
+            let config = SaleConfig::read(members).unwrap();
+            assert_eq!(config.sample(), sample, "{expected}");
+            assert!(expected / u64::from(sample) <= 5_000);
+            let later = config.counted_until() - config.draw_closes_at();
+            assert_eq!(later.as_secs(), if sample > 1 { 3 } else { 0 });
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use domain::SaleId;
 use domain::edge::{Document, key};
 use jiff::SignedDuration;
 use publisher_function::Run;
-use reqwest::header::{ETAG, IF_MATCH};
+use reqwest::header::{ETAG, HeaderValue, IF_MATCH};
 use runtime::{EventFunction, Invocation};
 use serde_json::{Value, json};
 use tests::{OnSale, Shop, eventually, now, until_after};
@@ -71,12 +71,19 @@ async fn the_edge_knows_the_sale_as_the_ledger_does() {
     .await;
     let row = shop.ledger().sale(&draw.sale_id()).await.unwrap().unwrap();
     let origin = told["origin"].as_str();
-    let expected = Document::of(&row, secret.as_deref(), &[EDGE_KEY, NEXT_KEY], origin);
+    let keys = [EDGE_KEY, NEXT_KEY];
+    let expected = Document::of(&row, secret.as_deref(), &keys, origin, now());
     let mut expected = serde_json::to_value(&expected).unwrap();
-    expected["version"] = told["version"].clone();
+    let holds_ms = told["fresh_until_ms"].as_i64().unwrap() - now().as_millisecond();
+    assert!((60_000..=120_000).contains(&holds_ms), "{holds_ms}");
+    for member in ["version", "fresh_until_ms"] {
+        expected[member] = told[member].clone();
+    }
     assert_eq!(told, expected);
     draw.turn("end").await;
-    comes_to_know(&draw, "the end", |told| told["ended"] == true).await;
+    let told = comes_to_know(&draw, "the end", |told| told["ended"] == true).await;
+    // It never holds again, so it never has to be told again.
+    assert!(told["fresh_until_ms"].as_i64() > Some(now().as_millisecond() + 86_400_000));
     assert_eq!(known(&shop, &far.sale_id()), Value::Null, "not yet");
 }
 
@@ -117,22 +124,60 @@ async fn of_two_that_tell_the_edge_the_newer_one_stands() {
     until_after(draw.opens_at, -60_000).await;
     assert!(secret().await);
     // A document of the future.
-    let store = shop.system.edge_store_url();
-    let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let described = http.get(&store).send().await.unwrap();
-    let newer = json!({"version": 1_000_000}).to_string();
-    let name = key(&sale.sale_id()).replace(':', "%3A");
-    let put = http
-        .put(format!("{store}/keys/{name}"))
-        .header(IF_MATCH, &described.headers()[ETAG])
-        .body(json!({"Value": newer}).to_string());
-    assert_eq!(put.send().await.unwrap().status(), 200);
+    write(&shop, &sale.sale_id(), &json!({"version": 1_000_000})).await;
     turn(0).await;
     for (publisher, run) in publishers.iter().zip(&mut runs) {
         publisher.tick(run).await.unwrap();
         publisher.tick(&mut Run::default()).await.unwrap();
         assert_eq!(known(&shop, &sale.sale_id())["version"], 1_000_000);
     }
+}
+
+async fn etag(shop: &Shop) -> HeaderValue {
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let described = http.get(shop.system.edge_store_url()).send().await.unwrap();
+    described.headers()[ETAG].clone()
+}
+
+/// Writes to the store as someone else would.
+async fn write(shop: &Shop, sale: &SaleId, document: &Value) {
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let name = key(sale).replace(':', "%3A");
+    let put = http
+        .put(format!("{}/keys/{name}", shop.system.edge_store_url()))
+        .header(IF_MATCH, etag(shop).await)
+        .body(json!({"Value": document.to_string()}).to_string());
+    assert_eq!(put.send().await.unwrap().status(), 200);
+}
+
+/// A document that says until when it holds is written while nothing happens,
+/// too: before it ends, and not with every look.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_holds_for_a_while_is_told_again_in_time_and_not_more_often() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale_in(600_000, json!({})).await;
+    let id = sale.sale_id();
+    let publisher = shop.publisher().await;
+    let mut run = Run::default();
+    let look = async |run: &mut Run| {
+        let before = etag(&shop).await;
+        publisher.tick(run).await.unwrap();
+        etag(&shop).await != before
+    };
+    assert!(look(&mut run).await, "nothing was there");
+    assert!(!look(&mut run).await);
+    assert!(!look(&mut Run::default()).await, "as good as new");
+    let aged = async |by_ms: i64| {
+        let mut told = known(&shop, &id);
+        let until = told["fresh_until_ms"].as_i64().unwrap();
+        told["fresh_until_ms"] = (until - by_ms).into();
+        write(&shop, &id, &told).await;
+    };
+    aged(10_000).await;
+    assert!(!look(&mut Run::default()).await, "it holds long enough");
+    aged(20_000).await;
+    assert!(look(&mut Run::default()).await, "it is to be renewed");
+    assert!(!look(&mut Run::default()).await);
 }
 
 /// An edge that is behind says no to who is admitted, and nobody else would

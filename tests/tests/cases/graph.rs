@@ -7,10 +7,11 @@ use local::own_template;
 use serde_yaml_ng::{Mapping, Value};
 
 pub(crate) const FUNCTION: &str = "AWS::Serverless::Function";
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "template.yaml",
     "infra/network.yaml",
     "infra/cache.yaml",
+    "infra/edge.yaml",
     "infra/watch.yaml",
 ];
 

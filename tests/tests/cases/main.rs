@@ -8,6 +8,7 @@ mod books;
 mod draw;
 mod drills;
 mod edge;
+mod front;
 mod gateway;
 mod graph;
 mod holds;

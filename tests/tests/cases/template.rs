@@ -59,7 +59,10 @@ fn k01_no_stage_comes_into_paths() {
     assert!(!in_paths(&text_of(FILE)));
     for (from, to) in [
         ("StageName: $default", "StageName: prod"),
-        ("${AWS::URLSuffix}", "${AWS::URLSuffix}/prod"),
+        (
+            "https://${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}",
+            "https://${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}/prod",
+        ),
         (
             "      CorsConfiguration:",
             "      Domain: {BasePath: [shop]}\n      CorsConfiguration:",

@@ -5,9 +5,9 @@ import { createServer } from 'node:net';
 export const EDGE_KEY = 'edge-key-for-tests-0123456789abcdef';
 export const PAGE_ORIGIN = 'https://shop.example';
 
-export async function startSystem(program) {
+export async function startSystem(program, more = []) {
   const port = await freePort();
-  const child = spawn(program, ['up', '--port', String(port), '--secret', `EdgeKey=${EDGE_KEY}`, '--parameter', `AllowedOrigin=${PAGE_ORIGIN}`],
+  const child = spawn(program, ['up', '--port', String(port), '--secret', `EdgeKey=${EDGE_KEY}`, '--parameter', `AllowedOrigin=${PAGE_ORIGIN}`, ...more],
     { stdio: ['ignore', 'pipe', 'inherit'] });
   const said = await new Promise((done, fail) => {
     let text = '';
@@ -17,12 +17,13 @@ export async function startSystem(program) {
       if (text.includes('Ctrl-C ends')) done(text);
     });
   });
-  return new System(child, `http://127.0.0.1:${port}`, /DynamoDB +(\S+)/.exec(said)[1]);
+  const where = (name) => new RegExp(`${name} +(\\S+)`).exec(said)[1];
+  return new System(child, `http://127.0.0.1:${port}`, where('DynamoDB'), where('edge store'));
 }
 
 class System {
-  constructor(child, url, database) {
-    Object.assign(this, { child, url, database });
+  constructor(child, url, database, store) {
+    Object.assign(this, { child, url, database, store });
   }
 
   async token(request) {
