@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use api::{Call, Code, Problem, Reply};
 use domain::order::ClaimStatus;
-use domain::{ClaimId, OrderStatus, Sale, ShopperId};
+use domain::{ClaimId, Order, OrderStatus, Sale, ShopperId};
 use gate::{Hold, Release};
 use ledger::without_gates::Confirming;
+use payment::IntentEnd;
 
 use crate::ClaimFunction;
 use crate::view;
@@ -61,6 +62,9 @@ impl ClaimFunction {
                         .detail("A payment has begun or is complete."));
                 }
                 OrderStatus::PendingPayment => {
+                    let Some(order) = self.closed(order).await? else {
+                        continue; // paid after all
+                    };
                     let ended = self
                         .ledger
                         .release(
@@ -81,6 +85,20 @@ impl ClaimFunction {
             }
         }
         Err(Problem::new(Code::Conflict))
+    }
+
+    /// The order once nothing can pay it any more: an intent that was declined
+    /// could be confirmed again after its unit went to somebody else. `None` if
+    /// it was, before.
+    async fn closed(&self, order: Order) -> Result<Option<Order>, Problem> {
+        Ok(match self.cashier.close_intent(&order).await? {
+            IntentEnd::MayExpire(order) => Some(*order),
+            IntentEnd::Paid => None,
+            IntentEnd::Unreachable => {
+                return Err(Problem::new(Code::Unavailable)
+                    .detail("The payment provider does not answer. The hold is as it was."));
+            }
+        })
     }
 
     /// The ledger has released the units; the gate follows. Should it fail,

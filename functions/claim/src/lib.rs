@@ -16,6 +16,7 @@ mod view;
 use api::{Call, HttpFunction, Problem, Reply};
 use gate::Gate;
 use ledger::{DrawSecrets, Ledger, SaleCache};
+use payment::Cashier;
 use queue::Queue;
 use runtime::{Clock, Environment};
 use token::{EdgeKeys, Keys, Signer};
@@ -24,6 +25,7 @@ use token::{EdgeKeys, Keys, Signer};
 #[derive(Debug)]
 pub struct ClaimFunction {
     barriers: barrier::Barriers,
+    cashier: Cashier,
     clock: Clock,
     edge: EdgeKeys,
     gate: Gate,
@@ -42,6 +44,7 @@ impl HttpFunction for ClaimFunction {
         let ledger = Ledger::connect(environment)?;
         Ok(Self {
             barriers: barrier::Barriers::default(),
+            cashier: Cashier::connect(environment, &ledger)?,
             clock: environment.clock,
             edge: EdgeKeys::load(&environment.settings)?,
             gate: Gate::connect(environment)?,

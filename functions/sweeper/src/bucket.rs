@@ -15,6 +15,10 @@ use crate::{SweeperFunction, Watched, tell};
 /// What ends a look at one bucket: the parts' own errors, in words.
 pub(crate) type Failure = String;
 
+/// So many intents of a bucket are closed at once: a provider that answers
+/// slowly, or not at all, delays no other hold by as much.
+const CLOSED_AT_ONCE: usize = 8;
+
 /// An order that is being paid after its `pay_by` is looked at this often.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 
@@ -57,12 +61,7 @@ impl SweeperFunction {
         let mut over = Vec::new();
         // A gate that does not answer keeps no hold from ending in the ledger.
         let mut kept = Ok(());
-        for order in orders {
-            let order = match self.decide(at, order, now).await? {
-                Some(order) => order,
-                // It may still be paid: the unit stays held.
-                None => continue,
-            };
+        for order in self.decide_all(at, orders, now).await? {
             match order.deadline().map(|deadline| at.extended(deadline)) {
                 Some(deadline) if deadline > now => {
                     // Paying, or given more time: the deadline is moved, not
@@ -132,9 +131,28 @@ impl SweeperFunction {
         Ok(())
     }
 
+    /// Those orders of which it is known what becomes of them; one whose
+    /// provider does not answer may still be paid, and its unit stays held.
+    async fn decide_all(
+        &self,
+        at: &Watched,
+        orders: Vec<Order>,
+        now: Timestamp,
+    ) -> Result<Vec<Order>, Failure> {
+        let mut decided = Vec::with_capacity(orders.len());
+        for some in orders.chunks(CLOSED_AT_ONCE) {
+            let asked = some.iter().map(|order| self.decide(at, order.clone(), now));
+            for order in join_all(asked).await {
+                decided.extend(order?);
+            }
+        }
+        Ok(decided)
+    }
+
     /// The order as it stands once the provider was asked, if it has to be:
-    /// an intent whose time is over is closed, and a success that came before
-    /// that wins. `None` if the provider does not answer.
+    /// the intent of a hold whose time is over is closed, a declined one too,
+    /// and a success that came before that wins. `None` if the provider does
+    /// not answer.
     async fn decide(
         &self,
         at: &Watched,
@@ -144,7 +162,11 @@ impl SweeperFunction {
         let over = order
             .deadline()
             .is_some_and(|deadline| at.extended(deadline) <= now);
-        if order.status != OrderStatus::Paying || !over {
+        let may_be_paid = matches!(
+            order.status,
+            OrderStatus::Paying | OrderStatus::PendingPayment
+        );
+        if !over || !may_be_paid {
             return Ok(Some(order));
         }
         Ok(

@@ -51,7 +51,8 @@ pub enum IntentStatus {
     Open,
     /// This was captured.
     Succeeded(Money),
-    /// The shopper's bank said no.
+    /// The shopper's bank said no. It can be confirmed again, until it is
+    /// cancelled.
     Declined,
     /// It can't be confirmed any more, and nothing was captured.
     Cancelled,

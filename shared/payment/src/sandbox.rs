@@ -7,6 +7,9 @@
 //! webhook sees the same bytes, header and signature as from a real provider,
 //! and a test can hold an event back, reorder it, or deliver it five times.
 //!
+//! An intent that was declined can be confirmed again until it is cancelled, as
+//! Stripe's can: whoever releases a hold must close its intent first.
+//!
 //! Whoever knows the webhook secret speaks for the provider, here as anywhere.
 //! A refund of a capture of which only such an event told is therefore booked
 //! as captured and given back, so that the books balance.
@@ -69,7 +72,7 @@ pub enum ConfirmError {
     /// There is no such intent with this secret.
     #[error("there is no such intent")]
     NotFound,
-    /// It was confirmed otherwise, cancelled, or its time is over.
+    /// It succeeded, was cancelled, or its time is over.
     #[error("the intent is not open")]
     NotOpen,
     /// The books can't be read.
@@ -138,7 +141,7 @@ impl SandboxProvider {
         let confirmed = self
             .change(intent, &order, |row| {
                 let mut row = row.cloned()?;
-                if row.status == Status::Open && now < row.open_until {
+                if row.can_be_confirmed() && now < row.open_until {
                     match verdict {
                         Verdict::Succeed(instead) => {
                             row.status = Status::Succeeded;
@@ -280,7 +283,7 @@ impl Provider for SandboxProvider {
     async fn cancel(&self, intent: &IntentId, order: &OrderId) -> Result<CancelOutcome, Error> {
         let ended = self.change(intent, order, |row| {
             let mut row = row.cloned()?;
-            if row.status == Status::Open {
+            if row.can_be_confirmed() {
                 row.status = Status::Cancelled;
             }
             Some(row)
@@ -351,6 +354,10 @@ impl Provider for SandboxProvider {
 }
 
 impl Row {
+    fn can_be_confirmed(&self) -> bool {
+        matches!(self.status, Status::Open | Status::Declined)
+    }
+
     fn same_as(&self, other: &Self) -> bool {
         self.status == other.status && self.refund_key == other.refund_key
     }

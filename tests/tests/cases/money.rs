@@ -287,3 +287,44 @@ async fn c13_c15_amounts_are_the_same_from_price_to_capture() {
         answer.expect_fields(&["price.amount"]);
     }
 }
+
+/// A hold that is given back takes no money any more, although the intent of its
+/// declined attempt could be confirmed again; and what was paid meanwhile is no
+/// hold that could be given back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_given_back_only_once_its_declined_intent_is_closed() {
+    let shop = Shop::open().await;
+    let sale = shop.sale(json!({"units": 2})).await;
+    let crowd = sale.crowd(2).await;
+    sale.opened().await;
+    for (shopper, pays) in crowd.iter().zip([false, true]) {
+        let claim = shopper.hold().await;
+        let payment = shopper.begin_payment(&claim).await.expect(201).json;
+        shopper.give_back(&claim).await.expect(409);
+        let declined = shopper.confirm(&payment, "decline", None).await;
+        declined.deliver(shopper).await.expect(200);
+        if pays {
+            // Of which nobody tells.
+            shopper.confirm(&payment, "succeed", None).await;
+            let answer = shopper.give_back(&claim).await;
+            answer.expect_problem(409, "not_cancellable");
+            shopper.order_is(&claim, "PAID").await;
+            continue;
+        }
+        let answer = shopper.give_back(&claim).await.expect(200);
+        assert_eq!(answer.text("status"), "CANCELLED");
+        shopper
+            .try_confirm(&payment, "succeed", None)
+            .await
+            .expect_problem(409, "not_payable");
+    }
+    let books = sale.rest().await;
+    assert_eq!(
+        (
+            books.count("paid"),
+            books.payments().count(),
+            books.refunds().count()
+        ),
+        (1, 1, 0)
+    );
+}

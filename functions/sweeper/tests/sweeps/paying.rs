@@ -30,10 +30,17 @@ impl Till {
     }
 
     async fn pay(&self) -> bool {
+        self.confirm(Verdict::Succeed(None)).await
+    }
+
+    async fn decline(&self) {
+        assert!(self.confirm(Verdict::Decline).await);
+    }
+
+    async fn confirm(&self, verdict: Verdict) -> bool {
         let id = self.order.intent.as_ref().unwrap();
         let intent = self.sandbox.intent(id, &self.order.claim.order()).await;
         let secret = intent.unwrap().unwrap().client_secret;
-        let verdict = Verdict::Succeed(None);
         let now = self.world.now();
         let confirmed = self.sandbox.confirm(id, &secret, verdict, now).await;
         confirmed.is_ok()
@@ -106,4 +113,31 @@ async fn a_success_of_which_no_event_told_wins_over_the_end() {
     }
     let tag = &till.world.address(0).tag;
     assert_eq!(till.world.gate.look(tag).await.unwrap().due, 0);
+}
+
+/// A hold whose attempt was declined ends at `pay_by`; its intent could be
+/// confirmed again, so it is closed first, and a success that came before wins.
+#[tokio::test]
+async fn a_declined_intent_is_asked_about_before_its_hold_ends() {
+    for succeeds in [false, true] {
+        let till = Till::new().await;
+        let intent = till.order.intent.as_ref().unwrap();
+        till.decline().await;
+        let now = till.world.now();
+        let ended = till.world.ledger.end_attempt(&till.order, intent, now);
+        assert!(ended.await.unwrap());
+        if succeeds {
+            assert!(till.pay().await, "a declined intent can be tried again");
+        }
+        sweep(&till.world, MINUTE + SECOND).await;
+        let (status, left) = match succeeds {
+            true => (OrderStatus::Paid, 4),
+            false => (OrderStatus::Expired, 5),
+        };
+        assert_eq!(till.status().await, status);
+        assert_eq!(till.world.left(0).await, left);
+        if !succeeds {
+            assert!(!till.pay().await, "the intent is closed");
+        }
+    }
 }

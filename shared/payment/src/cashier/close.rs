@@ -1,4 +1,4 @@
-//! Closing an intent before its hold ends.
+//! Closing an intent before its hold ends, or is given back.
 
 use domain::{IntentId, Order, OrderId, OrderStatus};
 use runtime::{Metric, metrics};
@@ -11,7 +11,7 @@ use crate::CancelOutcome;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IntentEnd {
     /// No money holds it any more: the order, as it now is, may be released
-    /// if its deadline has passed.
+    /// if its deadline has passed, or its shopper wants so.
     MayExpire(Box<Order>),
     /// The shopper had paid.
     Paid,
@@ -20,8 +20,10 @@ pub enum IntentEnd {
 }
 
 impl Cashier {
-    /// Closes the intent of a `PAYING` order whose `pay_until` has passed. The
-    /// provider decides: a unit is never released that may still be paid.
+    /// Closes the intent of an order that is to be released: of one that is
+    /// being paid, and of one whose attempt was declined, since that intent can
+    /// be confirmed again. The provider decides: a unit is never released that
+    /// may still be paid.
     ///
     /// # Errors
     /// The ledger does not answer: nothing may be released.
@@ -59,6 +61,9 @@ impl Cashier {
     async fn close(&self, order: &Order) -> Result<IntentEnd, Refusal> {
         let intent = match &order.intent {
             Some(intent) => intent.clone(),
+            None if order.status != OrderStatus::Paying => {
+                return Ok(IntentEnd::MayExpire(Box::new(order.clone())));
+            }
             // Begun, but never bound. The key tells which one it is.
             None => self.create_intent(order).await?.id,
         };

@@ -13,7 +13,7 @@
 //! | the intent was bound | `PAYING` with intent | the next tap shows the same intent |
 //! | the shopper confirmed it | `PAYING`, captured at the provider | the webhook; if it is lost, cancelling at `pay_until` tells |
 //! | the order was paid | `PAID`, the gate still has a deadline | the sweeper drops it |
-//! | a decline was noted, the intent not cancelled | `PENDING_PAYMENT` with intent | the next attempt cancels it first; if it captured after all, it pays the order, or goes back |
+//! | a decline was noted, the intent not cancelled | `PENDING_PAYMENT` with intent | whoever begins another attempt, ends the hold or gives it back cancels it first; if it captured after all, it pays the order |
 //! | the intent was cancelled | `PAYING` past `pay_until` | the next sweep cancels again, then releases |
 //! | a refund was owed | `REFUND_PENDING` | the sweeper asks again with the same key |
 //! | the provider gave the money back | the same | the same: the key gives the same refund |

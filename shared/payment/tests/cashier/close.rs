@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use domain::OrderStatus;
+use domain::{Order, OrderStatus};
 use payment::sandbox::{ConfirmError, Verdict};
 use payment::{Applied, IntentEnd};
 
@@ -93,4 +93,84 @@ async fn a_capture_of_nothing_keeps_no_unit() {
         assert_eq!(world.expire(&order, MINUTE * 16).await, 1);
         assert_eq!(world.refunds().await, []);
     }
+}
+
+/// An order that waits again after a decline, with its intent: at the provider
+/// that can be confirmed once more.
+async fn declined(world: &World) -> Order {
+    let order = world.paying("a").await;
+    let declined = world.confirm(&order, Verdict::Decline).await;
+    let applied = world.cashier.apply(&declined).await.unwrap();
+    assert_eq!(applied, Applied::Declined);
+    let order = world.read(&order).await;
+    assert_eq!(order.status, OrderStatus::PendingPayment);
+    order
+}
+
+/// A declined intent is closed before its hold ends: no later try of it can
+/// take money for a unit that somebody else has.
+#[tokio::test]
+async fn a_declined_intent_is_closed_before_its_hold_ends() {
+    let world = World::new().await;
+    let order = declined(&world).await;
+    let line = BadLine::to(&world);
+    let cashier = world.cashier.clone().with_provider(line.clone());
+
+    line.down.store(true, Ordering::SeqCst);
+    let end = cashier.close_intent(&order).await.unwrap();
+    assert_eq!(end, IntentEnd::Unreachable);
+
+    line.down.store(false, Ordering::SeqCst);
+    for _ in 0..2 {
+        let end = cashier.close_intent(&order).await.unwrap();
+        assert_eq!(end, IntentEnd::MayExpire(Box::new(order.clone())));
+    }
+    let id = order.intent.as_ref().unwrap();
+    let secret = world.intent(&order).await.client_secret;
+    let again = world
+        .sandbox
+        .confirm(id, &secret, Verdict::Succeed(None), world.now())
+        .await;
+    assert!(matches!(again, Err(ConfirmError::NotOpen)));
+    assert_eq!(world.expire(&order, MINUTE * 11).await, 1);
+    assert!(world.books().await.is_empty());
+}
+
+#[tokio::test]
+async fn the_control_of_the_declined_intent() {
+    let world = World::new().await;
+    let order = declined(&world).await;
+    // Released without asking: the intent still takes money.
+    assert_eq!(world.expire(&order, MINUTE * 11).await, 1);
+    world.confirm(&order, Verdict::Succeed(None)).await;
+    assert_eq!(world.books().await.len(), 1);
+}
+
+/// The second try of a declined intent succeeded, and nobody told: it pays the
+/// order, which is then not released.
+#[tokio::test]
+async fn a_declined_intent_that_succeeded_after_all_pays_its_order() {
+    let world = World::new().await;
+    let order = declined(&world).await;
+    let event = world.confirm(&order, Verdict::Succeed(None)).await;
+    let end = world.cashier.close_intent(&order).await.unwrap();
+    assert_eq!(end, IntentEnd::Paid);
+    assert_eq!(world.read(&order).await.status, OrderStatus::Paid);
+    assert_eq!(world.expire(&order, MINUTE * 11).await, 0);
+    let late = world.cashier.apply(&event).await.unwrap();
+    assert_eq!(late, Applied::AlreadyPaid);
+    assert_eq!(world.refunds().await, []);
+}
+
+/// An order that nobody began to pay has nothing to close, and nobody is asked.
+#[tokio::test]
+async fn what_was_never_begun_needs_no_provider() {
+    let world = World::new().await;
+    let order = world.order("a").await;
+    let line = BadLine::to(&world);
+    line.down.store(true, Ordering::SeqCst);
+    let cashier = world.cashier.clone().with_provider(line);
+    let end = cashier.close_intent(&order).await.unwrap();
+    assert_eq!(end, IntentEnd::MayExpire(Box::new(order)));
+    assert_eq!(world.intents().await, 0);
 }
