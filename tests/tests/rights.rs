@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 
-use domain::{BucketId, ClaimId, IdempotencyKey, Money, ShopperId};
+use domain::{BucketId, ClaimId, IdempotencyKey, Money, SaleId, ShopperId};
 use futures::FutureExt;
 use gate::{Ask, Decision};
 use jiff::SignedDuration;
@@ -77,10 +77,13 @@ async fn day(shop: &Shop) {
     let mut primary = shop.system.gate().unwrap().connect(0).unwrap();
     let forget = redis::cmd("SCRIPT").arg("FLUSH").exec(&mut primary);
     forget.unwrap();
-    // A yes of an earlier life comes now: it is sent behind the recovery.
-    let late = late(&frozen);
-    let body = serde_json::to_string(&late).unwrap();
-    queue.send(&late.group(), &late.deduplication_id(), &body);
+    // A yes of an earlier life comes now: it is sent behind the recovery. And one of a
+    // sale that is not there, which can't be written however often it comes.
+    for sale in [frozen.sale_id(), "not-there".parse().unwrap()] {
+        let late = late(&sale);
+        let body = serde_json::to_string(&late).unwrap();
+        queue.send(&late.group(), &late.deduplication_id(), &body);
+    }
 
     let draw = shop
         .sale(json!({
@@ -155,11 +158,11 @@ async fn without_gates(shop: &Shop) {
 }
 
 /// The message of a claim of which no gate knows any more.
-fn late(sale: &OnSale<'_>) -> Message {
+fn late(sale: &SaleId) -> Message {
     let shopper: ShopperId = "late".parse().unwrap();
     let key: IdempotencyKey = "key-of-the-late".parse().unwrap();
     Message::ClaimCreated(ClaimCreated {
-        claim: ClaimId::derive(&sale.sale_id(), BucketId(0), &shopper, &key),
+        claim: ClaimId::derive(sale, BucketId(0), &shopper, &key),
         shopper,
         quantity: 1,
         money: Money {

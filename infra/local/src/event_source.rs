@@ -215,7 +215,7 @@ mod tests {
         let queue = |id: &str, redrive| template::Queue {
             id: id.to_owned(),
             name: format!("{id}.fifo"),
-            visibility: Duration::from_secs(60),
+            visibility: Duration::from_millis(200),
             deduplicate_by_group: true,
             redrive,
         };

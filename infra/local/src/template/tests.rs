@@ -62,7 +62,8 @@ fn the_real_template_is_understood_as_a_whole() {
         claim.secrets,
         [
             secret("EDGE_KEY", "EdgeKey"),
-            secret("PASS_KEYS", "PassKeys")
+            secret("PASS_KEYS", "PassKeys"),
+            secret("WEBHOOK_SECRETS", "WebhookSecrets")
         ]
         .into()
     );
@@ -123,7 +124,7 @@ fn the_real_template_is_understood_as_a_whole() {
         .iter()
         .find(|queue| queue.id == "ClaimQueue");
     let queue = queue.unwrap();
-    assert_eq!(queue.redrive, Some(("DeadLetterQueue".to_owned(), 5)));
+    assert_eq!(queue.redrive, Some(("DeadLetterQueue".to_owned(), 50)));
     assert_eq!(queue.visibility, Duration::from_secs(180));
     assert!(queue.deduplicate_by_group);
 
