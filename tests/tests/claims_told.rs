@@ -83,11 +83,9 @@ async fn claims_are_counted_by_their_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_yes_that_no_replica_acknowledged_is_counted_as_such() {
-    // A replica is waited for, and there is none; nor is there an order by the time
-    // of the answer, after which the yes would be beyond doubt.
+    // A replica is waited for, and there is none.
     let mut options = Options {
         schedules: false,
-        event_sources: false,
         ..Shop::options()
     };
     let acks = ("GATE_ACKS".to_owned(), "1".to_owned());

@@ -135,15 +135,11 @@ impl ClaimFunction {
         let secured = self.secure(visitor, gates, &hold, now).await?;
         let known = tokio::time::timeout(LOOK_MAX, self.ledger.order(&hold.claim)).await;
         let status = match known {
-            Ok(Ok(Some(order))) => {
-                // The worker may have been as fast as this.
-                let code = match order.status.holds_units() {
-                    true => StatusCode::CREATED,
-                    false => StatusCode::OK,
-                };
-                return Reply::json(code, &view::ordered(&visitor.sale, &order));
+            Ok(Ok(Some(order))) if !order.status.holds_units() => {
+                return Reply::ok(&view::ordered(&visitor.sale, &order));
             }
-            Ok(Ok(None)) => secured,
+            // The worker may have been as fast as this.
+            Ok(Ok(_)) => secured,
             Ok(Err(_)) | Err(_) => {
                 tracing::warn!(claim = %hold.claim, "whether it was voided before is not known");
                 ClaimStatus::Confirming
