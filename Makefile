@@ -46,7 +46,7 @@ validate: setup-sam
 # them run at once than there are cores, and the programs of whole sales beside
 # those of the parts. What each printed comes in one piece.
 unit: setup
-	cargo test -q --workspace --no-run
+	cargo test --workspace --no-run
 	@$(MAKE) --jobs=2 --output-sync=target sales parts
 
 sales:
