@@ -1,14 +1,19 @@
-//! Claims are counted by their answers, by the function that answers them.
+//! What the claim function tells beside its answer: claims are counted by their
+//! answers, and an order knows when its claim was taken.
 
 #![allow(clippy::unwrap_used)] // a test that can't be set up has failed
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use api::HttpFunction;
 use claim_function::ClaimFunction;
+use jiff::{SignedDuration, Timestamp};
 use local::Options;
 use runtime::{Environment, Metric};
-use serde_json::json;
+use serde_json::{Value, json};
 use testing::http_event::{http_event, merge, session};
-use testing::{Metrics, metrics_of};
+use testing::{Fate, Metrics, judged, metrics_of};
 use tests::{OnSale, Shop, Shopper};
 
 const CLAIMS: &str = "POST /v1/sales/{sale}/claims";
@@ -77,7 +82,7 @@ async fn claims_are_counted_by_their_answers() {
         .await;
     sale.turn("pause").await;
     // What was read of a sale is kept for a second.
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
     counter.counts(&sale, &second, "key-of-b", "paused").await;
 }
 
@@ -112,4 +117,35 @@ async fn a_name_that_was_made_up_is_no_series() {
         assert_eq!(status, 404);
         assert!(metrics.is_empty(), "{metrics:?}");
     }
+}
+
+/// A claim that was under way when its unit came back took it after that: its time is
+/// not that of its arrival.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_has_the_time_at_which_its_gate_had_said_yes() {
+    let shop = Shop::quiet().await;
+    let sent = Arc::new(Mutex::new(None));
+    let environment = shop.environment("claim-function");
+    let slow = judged(&environment, {
+        let sent = Arc::clone(&sent);
+        move |asked| {
+            if asked.action == "SendMessage" {
+                *sent.lock().unwrap() = Some(asked.body["MessageBody"].clone());
+                return Fate::Passed;
+            }
+            Fate::Late(Duration::from_millis(300))
+        }
+    });
+    let counter = Counter::new(&slow).await;
+    let sale = shop.sale(json!({"units": 1})).await;
+    let shopper = sale.shopper("shopper-a").await;
+    sale.opened().await;
+    let begun = environment.clock.now();
+    assert_eq!(counter.claim(&sale.id, &shopper, "key-of-a").await.0, 201);
+    let body = sent.lock().unwrap().take().unwrap();
+    let message: Value = serde_json::from_str(body.as_str().unwrap()).unwrap();
+    let claimed_at = message["claimed_at"].as_i64().unwrap();
+    let claimed_at = Timestamp::from_millisecond(claimed_at).unwrap();
+    // The sale is read before the gate is asked.
+    assert!(claimed_at - begun >= SignedDuration::from_millis(300));
 }

@@ -99,20 +99,20 @@ impl ClaimFunction {
             decision => decision?,
         };
         match decision {
-            Decision::Claimed(hold) => self.claimed(&visitor, &gates, hold, now).await,
+            Decision::Claimed(hold) => self.claimed(&visitor, &gates, hold).await,
             Decision::Same(hold) if hold.quantity != quantity => {
                 Err(Problem::new(Code::IdempotencyKeyReused)
                     .detail("The key was used for another quantity."))
             }
-            Decision::Same(hold) => self.again(&visitor, &gates, hold, now).await,
+            Decision::Same(hold) => self.again(&visitor, &gates, hold).await,
             Decision::Holds(hold, units) if units >= limit => {
-                self.again(&visitor, &gates, hold, now).await
+                self.again(&visitor, &gates, hold).await
             }
             Decision::Holds(hold, units) => {
                 // The question may have completed a claim that stopped at its
                 // mark: it becomes an order like any other, and is named.
                 let claim = hold.claim.clone();
-                self.again(&visitor, &gates, hold, now).await?;
+                self.again(&visitor, &gates, hold).await?;
                 Err(Problem::new(Code::LimitReached)
                     .member("held", units)
                     .member("limit_per_customer", limit)
@@ -130,9 +130,8 @@ impl ClaimFunction {
         visitor: &Visitor,
         gates: &SaleGates,
         hold: Hold,
-        now: Timestamp,
     ) -> Result<Reply, Problem> {
-        let secured = self.secure(visitor, gates, &hold, now).await?;
+        let secured = self.secure(visitor, gates, &hold).await?;
         let known = tokio::time::timeout(LOOK_MAX, self.ledger.order(&hold.claim)).await;
         let status = match known {
             Ok(Ok(Some(order))) if !order.status.holds_units() => {
@@ -159,12 +158,11 @@ impl ClaimFunction {
         visitor: &Visitor,
         gates: &SaleGates,
         hold: Hold,
-        now: Timestamp,
     ) -> Result<Reply, Problem> {
         match self.ledger.order(&hold.claim).await? {
             Some(order) => Reply::ok(&view::ordered(&visitor.sale, &order)),
             None => {
-                let status = self.secure(visitor, gates, &hold, now).await?;
+                let status = self.secure(visitor, gates, &hold).await?;
                 let code = match status {
                     ClaimStatus::Confirming => StatusCode::ACCEPTED,
                     _ => StatusCode::OK,
@@ -183,7 +181,6 @@ impl ClaimFunction {
         visitor: &Visitor,
         gates: &SaleGates,
         hold: &Hold,
-        now: Timestamp,
     ) -> Result<ClaimStatus, Problem> {
         let bucket = gates
             .bucket(hold.claim.bucket())
@@ -199,7 +196,8 @@ impl ClaimFunction {
             quantity: hold.quantity,
             money,
             limit: config.limit_per_customer,
-            claimed_at: now,
+            // After the gate gave it: no unit seems taken before it was back.
+            claimed_at: self.clock.now(),
             pay_by: hold.pay_by,
             epoch: bucket.epoch(),
         });

@@ -16,7 +16,7 @@ use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
 use ledger::sales::Round;
 use ledger::{Error, Ledger};
-use runtime::{Clock, Environment, EventFunction, Invocation};
+use runtime::{Clock, Environment, EventFunction, Invocation, rounds};
 
 /// Looks at live sales this often. Returned units are offered within the two
 /// seconds of the promise: at most this, the sweeper's interval, and the time
@@ -63,19 +63,13 @@ impl EventFunction for ControllerFunction {
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
         let end = invocation.deadline - MARGIN;
-        while self.clock.now() < end {
-            let Some(pause) = self.tick().await? else {
-                break;
-            };
-            tokio::time::sleep(pause).await;
-        }
-        Ok(())
+        rounds(self.clock, end, || self.tick()).await
     }
 }
 
 impl ControllerFunction {
-    /// Looks at every sale that is near or live once. How long to wait for
-    /// the next look; `None` if there is nothing to watch.
+    /// Looks at every sale that is near or live once. The next look begins so
+    /// long after this one began; `None` if there is nothing to watch.
     ///
     /// # Errors
     /// The list of sales can't be read.
@@ -119,7 +113,7 @@ impl ControllerFunction {
         let seen = self.look(&sale, &gates).await;
         let next = admission::step(&sale, seen, now);
         if next != sale {
-            self.publish(&sale, &next, now).await?;
+            self.publish(&sale, &next).await?;
         }
         tell::gates(&sale, &next);
         if seen.complete {
@@ -142,18 +136,20 @@ impl ControllerFunction {
         let mut next = sale.clone();
         next.end(now);
         if next != *sale {
-            self.publish(sale, &next, now).await?;
+            self.publish(sale, &next).await?;
         }
         let closed = is_quiet(sale, now) && self.ledger.close_sale(sale).await?;
         Ok((!closed).then_some(INTERVAL))
     }
 
     /// Writes what the step came to; another controller may have been first.
-    async fn publish(&self, sale: &Sale, next: &Sale, now: Timestamp) -> Result<(), Error> {
+    async fn publish(&self, sale: &Sale, next: &Sale) -> Result<(), Error> {
         let admission = next.admission;
         let round = (admission.round > sale.admission.round).then_some(Round {
             round: admission.round,
-            at: now,
+            // Not when the look began: units that came back meanwhile were seen,
+            // and are offered now.
+            at: self.clock.now(),
             threshold: admission.threshold,
             admitted: admission.admitted,
             offered: admission.offered,

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use controller_function::ControllerFunction;
 use domain::Sale;
 use domain::sale::SaleState;
@@ -10,7 +12,7 @@ use gate::Release;
 use jiff::SignedDuration;
 use runtime::{EventFunction, Metric};
 use serde_json::json;
-use testing::{Metrics, World, gates, metrics_of};
+use testing::{Fate, Metrics, World, gates, judged, metrics_of};
 
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -100,6 +102,22 @@ async fn controllers_at_the_same_time_open_a_round_once() {
     let rounds = world.ledger.rounds(&world.sale).await.unwrap();
     let numbers: Vec<_> = rounds.iter().map(|round| round.round).collect();
     assert_eq!(numbers, [1]);
+}
+
+/// Units that come back while the gates are looked at belong to the round that then
+/// is published: it must not seem older than they are.
+#[tokio::test]
+async fn a_round_has_the_time_of_its_publication() {
+    let world = world().await;
+    enter(&world, 0, 100).await;
+    let environment = world.later(MINUTE + SECOND * 4);
+    let begun = environment.clock.now();
+    let slow = judged(&environment, |_| Fate::Late(Duration::from_millis(300)));
+    let controller = ControllerFunction::start(&slow).await.unwrap();
+    controller.tick().await.unwrap();
+    let rounds = world.ledger.rounds(&world.sale).await.unwrap();
+    // The list of sales, the sale and its gates are read before.
+    assert!(rounds[0].at - begun >= SignedDuration::from_millis(900));
 }
 
 #[tokio::test]

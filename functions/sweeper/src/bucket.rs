@@ -15,8 +15,8 @@ use crate::{SweeperFunction, Watched, tell};
 /// What ends a look at one bucket: the parts' own errors, in words.
 pub(crate) type Failure = String;
 
-/// So many intents of a bucket are closed at once: a provider that answers
-/// slowly, or not at all, delays no other hold by as much.
+/// So many intents of a bucket are closed at once, and their units are free before
+/// the next are asked about.
 const CLOSED_AT_ONCE: usize = 8;
 
 /// An order that is being paid after its `pay_by` is looked at this often.
@@ -58,10 +58,38 @@ impl SweeperFunction {
         // One moment for all: between two, a hold that is being paid could end
         // without its provider having been asked.
         let now = self.clock.now();
+        let is_asked = |order: &Order| asks_provider(at, order, now);
+        let (asked, others): (Vec<_>, Vec<_>) = orders.into_iter().partition(is_asked);
+        // No unit waits for the provider of another order.
+        let mut kept = self.end_some(at, &others, now).await?;
+        for some in asked.chunks(CLOSED_AT_ONCE) {
+            kept = kept.and(self.end_some(at, some, now).await?);
+        }
+        kept
+    }
+
+    /// Ends some of a bucket's holds.
+    ///
+    /// # Errors
+    /// The provider's orders can't be settled, or the ledger does not answer. The
+    /// gate's failure is apart: no hold is kept by it from ending in the ledger.
+    async fn end_some(
+        &self,
+        at: &Watched,
+        orders: &[Order],
+        now: Timestamp,
+    ) -> Result<Result<(), Failure>, Failure> {
         let mut over = Vec::new();
-        // A gate that does not answer keeps no hold from ending in the ledger.
         let mut kept = Ok(());
-        for order in self.decide_all(at, orders, now).await? {
+        let decided = orders
+            .iter()
+            .map(|order| self.decide(at, order.clone(), now));
+        // One whose provider does not answer may still be paid: its unit stays held.
+        let decided = join_all(decided)
+            .await
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+        for order in decided.into_iter().flatten() {
             match order.deadline().map(|deadline| at.extended(deadline)) {
                 Some(deadline) if deadline > now => {
                     // Paying, or given more time: the deadline is moved, not
@@ -101,7 +129,7 @@ impl SweeperFunction {
             tell::expired(&at.sale, ended.len());
             kept = kept.and(self.release_all(at, batch, &ended).await);
         }
-        kept
+        Ok(kept)
     }
 
     /// Gives back the units of those of these orders that have ended.
@@ -131,24 +159,6 @@ impl SweeperFunction {
         Ok(())
     }
 
-    /// Those orders of which it is known what becomes of them; one whose
-    /// provider does not answer may still be paid, and its unit stays held.
-    async fn decide_all(
-        &self,
-        at: &Watched,
-        orders: Vec<Order>,
-        now: Timestamp,
-    ) -> Result<Vec<Order>, Failure> {
-        let mut decided = Vec::with_capacity(orders.len());
-        for some in orders.chunks(CLOSED_AT_ONCE) {
-            let asked = some.iter().map(|order| self.decide(at, order.clone(), now));
-            for order in join_all(asked).await {
-                decided.extend(order?);
-            }
-        }
-        Ok(decided)
-    }
-
     /// The order as it stands once the provider was asked, if it has to be:
     /// the intent of a hold whose time is over is closed, a declined one too,
     /// and a success that came before that wins. `None` if the provider does
@@ -159,14 +169,7 @@ impl SweeperFunction {
         order: Order,
         now: Timestamp,
     ) -> Result<Option<Order>, Failure> {
-        let over = order
-            .deadline()
-            .is_some_and(|deadline| at.extended(deadline) <= now);
-        let may_be_paid = matches!(
-            order.status,
-            OrderStatus::Paying | OrderStatus::PendingPayment
-        );
-        if !over || !may_be_paid {
+        if !asks_provider(at, &order, now) {
             return Ok(Some(order));
         }
         Ok(
@@ -315,6 +318,21 @@ impl SweeperFunction {
         }
         Ok(stands)
     }
+}
+
+/// Whether the provider has a say in how this order ends: its time is over, and it
+/// may still be paid.
+fn asks_provider(at: &Watched, order: &Order, now: Timestamp) -> bool {
+    let over = order
+        .deadline()
+        .is_some_and(|deadline| at.extended(deadline) <= now);
+    let may_be_paid = match order.status {
+        OrderStatus::Paying => true,
+        // A declined attempt has left its intent, which can be confirmed again.
+        OrderStatus::PendingPayment => order.intent.is_some(),
+        _ => false,
+    };
+    over && may_be_paid
 }
 
 /// When the units of an order that has ended should have been free again;

@@ -21,15 +21,15 @@ use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
 use payment::Cashier;
 use queue::Queue;
-use runtime::{Clock, Environment, EventFunction, Invocation};
+use runtime::{Clock, Environment, EventFunction, Invocation, rounds};
 
 /// Deadlines are looked at this often. With the controller's interval and the
 /// time that both take, a unit is offered again within two seconds of its
 /// deadline.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Every so many sweeps, refunds are asked for again and counters compared.
-const UPKEEP_EVERY: u32 = 10;
+/// Refunds are asked for again, and counters compared, this often.
+const INTERVAL_UPKEEP: Duration = Duration::from_secs(5);
 
 /// A run ends so long before Lambda would end it.
 const MARGIN: SignedDuration = SignedDuration::from_secs(5);
@@ -85,15 +85,16 @@ impl EventFunction for SweeperFunction {
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
         let end = invocation.deadline - MARGIN;
-        let mut sweeps = 0u32;
-        while self.clock.now() < end {
-            let begun = tokio::time::Instant::now();
-            if !self.sweep(sweeps.is_multiple_of(UPKEEP_EVERY)).await? {
-                break;
-            }
-            sweeps += 1;
-            tokio::time::sleep_until(begun + INTERVAL).await;
-        }
-        Ok(())
+        let every = async |interval: Duration, upkeep: bool| {
+            let sweep = async || {
+                let any = self.sweep(upkeep).await?;
+                Ok::<_, ledger::Error>(any.then_some(interval))
+            };
+            rounds(self.clock, end, sweep).await
+        };
+        // Side by side, as two sweepers are: a comparison reads whole buckets, and
+        // no deadline waits for that.
+        let (swept, kept_up) = tokio::join!(every(INTERVAL, false), every(INTERVAL_UPKEEP, true));
+        swept.and(kept_up)
     }
 }

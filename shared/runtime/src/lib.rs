@@ -1,11 +1,12 @@
 //! What every function finds around it: its settings and secrets, the clock,
 //! the AWS configuration, the log and the metrics; and how a function that is
-//! fed events is run.
+//! fed events is run, or looks again and again.
 
 mod aws;
 mod clock;
 mod function;
 pub mod metrics;
+mod rounds;
 mod secrets;
 mod settings;
 mod telemetry;
@@ -18,6 +19,7 @@ pub use aws::cause;
 pub use clock::Clock;
 pub use function::{EventFunction, Invocation, serve};
 pub use metrics::Metric;
+pub use rounds::rounds;
 pub use secrets::SecretUnavailable;
 pub use settings::{MissingSetting, REFERENCE, Settings};
 pub use telemetry::{init as init_telemetry, start as start_telemetry};

@@ -2,6 +2,7 @@
 //! does by itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
@@ -34,6 +35,8 @@ pub enum Fate {
     Answered(u16, Value),
     /// The service carries it out, and the answer is lost.
     Unanswered,
+    /// The service sees it so much later.
+    Late(Duration),
 }
 
 type Judge = dyn Fn(&Asked) -> Fate + Send + Sync;
@@ -102,6 +105,10 @@ impl HttpConnector for Connector {
         HttpConnectorFuture::new(async move {
             match fate {
                 Fate::Passed => inner.call(request).await,
+                Fate::Late(by) => {
+                    tokio::time::sleep(by).await;
+                    inner.call(request).await
+                }
                 Fate::Unanswered => {
                     inner.call(request).await?;
                     Err(ConnectorError::io("the connection is gone".into()))

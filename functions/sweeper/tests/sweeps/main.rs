@@ -5,6 +5,7 @@
 mod compare;
 mod deadlines;
 mod paying;
+mod runs;
 mod told;
 
 use jiff::SignedDuration;

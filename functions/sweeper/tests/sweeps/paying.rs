@@ -1,9 +1,13 @@
 //! Holds whose payment has begun: the provider decides, and a success wins.
 
+use std::time::Duration;
+
 use domain::{Order, OrderStatus};
 use payment::sandbox::{SandboxProvider, Verdict};
 use payment::{Cashier, Provider};
-use testing::World;
+use runtime::EventFunction;
+use sweeper_function::SweeperFunction;
+use testing::{Fate, World, judged};
 
 use crate::{MINUTE, SECOND, sweep};
 
@@ -140,4 +144,30 @@ async fn a_declined_intent_is_asked_about_before_its_hold_ends() {
             assert!(!till.pay().await, "the intent is closed");
         }
     }
+}
+
+/// A provider that hangs holds up what it may still be paid for, and nothing else.
+#[tokio::test]
+async fn no_unit_waits_for_the_provider_of_another_order() {
+    let till = Till::new().await;
+    let hold = till.world.claim(0, "v", till.world.now() + MINUTE).await;
+    till.world.order(&hold).await;
+    let end = till.until_end();
+    let environment = judged(&till.world.later(end), |asked| {
+        if asked.body.to_string().contains("SANDBOX#") {
+            return Fate::Late(Duration::from_secs(20));
+        }
+        Fate::Passed
+    });
+    let sweeper = SweeperFunction::start(&environment).await.unwrap();
+    let back = async {
+        while till.world.left(0).await < 4 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        swept = sweeper.sweep(false) => panic!("the provider has answered: {swept:?}"),
+        () = back => {}
+    }
+    assert_eq!(till.status().await, OrderStatus::Paying);
 }

@@ -1,0 +1,80 @@
+//! A run of the sweeper, as the schedule begins it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use domain::OrderStatus;
+use jiff::Timestamp;
+use runtime::{Environment, EventFunction, Invocation};
+use serde_json::{Value, json};
+use sweeper_function::SweeperFunction;
+use testing::{Asked, Fate, World, judged};
+
+use crate::{MINUTE, SECOND};
+
+/// A run that looks after everything for two seconds.
+async fn run(environment: &Environment) -> anyhow::Result<()> {
+    let sweeper = SweeperFunction::start(environment).await.unwrap();
+    let deadline: Timestamp = environment.clock.now() + SECOND * 7;
+    let request_id = "run".to_owned();
+    let invocation = Invocation {
+        request_id,
+        deadline,
+    };
+    sweeper.handle(Value::Null, invocation).await
+}
+
+fn partition(asked: &Asked) -> &str {
+    let partition = &asked.body["ExpressionAttributeValues"][":pk"]["S"];
+    partition.as_str().unwrap_or_default()
+}
+
+/// A sale with one hold whose time is over a second after now by the clock of
+/// this environment.
+async fn ending() -> (World, Environment) {
+    let world = World::open(&[5]).await;
+    let hold = world.claim(0, "u", world.now() + MINUTE).await;
+    world.order(&hold).await;
+    let environment = world.later(MINUTE - SECOND);
+    (world, environment)
+}
+
+#[tokio::test]
+async fn a_list_that_can_not_be_read_ends_no_run() {
+    let (world, environment) = ending().await;
+    let refused = AtomicU32::new(0);
+    let environment = judged(&environment, move |asked| {
+        // The first sweep and the first comparison.
+        if partition(asked) == "SALES" && refused.fetch_add(1, Ordering::Relaxed) < 2 {
+            return Fate::Answered(400, json!({ "__type": "AccessDeniedException" }));
+        }
+        Fate::Passed
+    });
+    // It counts as one that failed, and has done its work.
+    run(&environment).await.unwrap_err();
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
+    assert_eq!(world.left(0).await, 5);
+}
+
+#[tokio::test]
+async fn a_comparison_that_takes_long_delays_no_deadline() {
+    let (world, environment) = ending().await;
+    let buckets = format!("S#{}#B", world.sale);
+    let environment = judged(&environment, move |asked| {
+        if asked.action == "Query" && partition(asked).starts_with(&buckets) {
+            return Fate::Late(Duration::from_secs(20));
+        }
+        Fate::Passed
+    });
+    let back = async {
+        while world.left(0).await < 5 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        // The comparison lasts: the run can't be over before the unit is back.
+        ran = run(&environment) => panic!("over with {} units: {ran:?}", world.left(0).await),
+        () = back => {}
+    }
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
+}

@@ -1,0 +1,90 @@
+//! A run that looks again and again until its time is over.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::Clock;
+
+/// After a round that failed, the next begins so long after it began.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
+
+/// Does one round after another until `end`. A round says how long after its own
+/// beginning the next begins, or `None` if there is nothing to go on with.
+///
+/// One that fails ends nothing: a schedule begins the next run only after a minute,
+/// and until then nobody would look.
+///
+/// # Errors
+/// Rounds failed: how many, once the time is over, so that the run counts as one
+/// that failed.
+pub async fn rounds<E, F>(
+    clock: Clock,
+    end: Timestamp,
+    mut round: impl FnMut() -> F,
+) -> anyhow::Result<()>
+where
+    E: Display,
+    F: Future<Output = Result<Option<Duration>, E>>,
+{
+    let mut failures = 0u32;
+    while clock.now() < end {
+        let begun = Instant::now();
+        let pause = match round().await {
+            Ok(Some(pause)) => pause,
+            Ok(None) => break,
+            Err(error) => {
+                failures += 1;
+                tracing::error!(%error, "a round failed");
+                AFTER_FAILURE
+            }
+        };
+        tokio::time::sleep_until(begun + pause).await;
+    }
+    anyhow::ensure!(failures == 0, "{failures} rounds failed");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_millis(1);
+
+    fn soon() -> (Clock, Timestamp) {
+        let clock = Clock::system();
+        (clock, clock.now() + SignedDuration::from_mins(1))
+    }
+
+    #[tokio::test]
+    async fn a_failure_ends_nothing_and_is_told() {
+        let (clock, end) = soon();
+        let begun = Cell::new(0);
+        let run = rounds(clock, end, async || {
+            begun.set(begun.get() + 1);
+            match begun.get() {
+                2 => Err("no answer"),
+                4 => Ok(None),
+                _ => Ok(Some(PAUSE)),
+            }
+        });
+        assert_eq!(run.await.unwrap_err().to_string(), "1 rounds failed");
+        assert_eq!(begun.get(), 4);
+    }
+
+    #[tokio::test]
+    async fn the_time_ends_a_run() {
+        let clock = Clock::system();
+        let end = clock.now() + SignedDuration::from_millis(50);
+        let endless = async || Ok::<_, &str>(Some(PAUSE));
+        rounds(clock, end, endless).await.unwrap();
+        assert!(clock.now() >= end);
+    }
+}
