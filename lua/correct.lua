@@ -23,8 +23,9 @@ if gap > 0 then
   redis.call('HDEL', KEYS[1], 'gap', 'gap_since')
   return 'LOWERED'
 end
--- Who moves units may still be on the way between counter and ledger.
-if seen[5] and now - tonumber(seen[5]) < tonumber(ARGV[6]) then return 'NOTED' end
+-- Who moves units may still be on the way between counter and ledger. A gap that
+-- outlasts the longest move is of no move that is under way, however many follow.
+if seen[5] and now - tonumber(seen[5]) < tonumber(ARGV[6]) then age = tonumber(ARGV[6]) end
 if seen[3] and tonumber(seen[3]) == gap then
   if now - tonumber(seen[4]) < age then return 'NOTED' end
   redis.call('HINCRBY', KEYS[1], 'left', -gap)

@@ -4,6 +4,7 @@
 use domain::order::VoidReason;
 use domain::{ClaimId, Money, Order, OrderStatus};
 use futures::future::join_all;
+use futures::{StreamExt, stream};
 use gate::{Hold, Release};
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::RELEASE_BATCH;
@@ -18,6 +19,9 @@ pub(crate) type Failure = String;
 /// So many intents of a bucket are closed at once, and their units are free before
 /// the next are asked about.
 const CLOSED_AT_ONCE: usize = 8;
+
+/// Claims without an order, and marks, of a bucket that are ended at once.
+const BURIED_AT_ONCE: usize = 8;
 
 /// An order that is being paid after its `pay_by` is looked at this often.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(1);
@@ -39,17 +43,25 @@ impl SweeperFunction {
         // Only what is due, not the whole bucket: late in a sale most of its
         // orders have ended.
         let mut orders = self.ledger.orders(&due).await.map_err(words)?;
-        let mut known = Vec::new();
+        let (mut known, mut others) = (Vec::new(), Vec::new());
         for claim in due {
-            let order = orders.remove(&claim);
-            match (claim.bucket() == at.bucket, order) {
-                (true, Some(order)) => known.push(order),
-                (true, None) => self.bury(at, &claim).await?,
-                (false, Some(order)) => self.end_mark(at, &order).await?,
-                (false, None) => self.bury_mark(at, &claim).await?,
+            match orders.remove(&claim) {
+                Some(order) if claim.bucket() == at.bucket => known.push(order),
+                order => others.push((claim, order)),
             }
         }
-        self.end_holds(at, known).await
+        // Holds first: whoever let one lapse did so at a time that was promised.
+        let ended = self.end_holds(at, known).await;
+        let others = stream::iter(others)
+            .map(|(claim, order)| async move {
+                match (claim.bucket() == at.bucket, order) {
+                    (_, Some(mark)) => self.end_mark(at, &mark).await,
+                    (true, None) => self.bury(at, &claim).await,
+                    (false, None) => self.bury_mark(at, &claim).await,
+                }
+            })
+            .buffer_unordered(BURIED_AT_ONCE);
+        others.fold(ended, async |all, one| all.and(one)).await
     }
 
     /// Ends those of these orders whose time is over; moves or drops the

@@ -2,7 +2,7 @@
 
 use domain::Sale;
 use domain::sale::SaleState;
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use ledger::Error;
 
@@ -15,7 +15,7 @@ const NEAR: SignedDuration = SignedDuration::from_secs(120);
 /// No change of units lasts longer: the admin function's time-out.
 const RESIZE_MAX: SignedDuration = SignedDuration::from_secs(30);
 
-/// Buckets swept at the same time.
+/// Buckets swept, and sales read, at the same time.
 const CONCURRENCY: usize = 16;
 
 impl SweeperFunction {
@@ -62,16 +62,17 @@ impl SweeperFunction {
     async fn watched(&self) -> Result<Vec<Watched>, Error> {
         let now = self.clock.now();
         let mut watched = Vec::new();
-        for id in self.ledger.sales(true).await? {
-            // Loaded or not: where a gate is, a hold may be.
-            let near = |sale: &Sale| now >= sale.config.opens_at.at - NEAR;
-            let Some(sale) = self.ledger.sale(&id).await?.filter(near) else {
-                continue;
-            };
+        let listed = stream::iter(self.ledger.sales(true).await?);
+        let read = listed.map(|id| async move { self.ledger.sale(&id).await });
+        let sales: Vec<_> = read.buffered(CONCURRENCY).try_collect().await?;
+        // Loaded or not: where a gate is, a hold may be.
+        let near = |sale: &Sale| now >= sale.config.opens_at.at - NEAR;
+        for sale in sales.into_iter().flatten().filter(near) {
+            let id = &sale.id;
             let begun = sale.resized_at.filter(|_| sale.resizing.is_some());
             let resizing = begun.is_some_and(|at| now - at < RESIZE_MAX);
             let sells = sale.state == SaleState::Live && !sale.has_ended(now);
-            let gates = self.ledger.gates(&id).await?.unwrap_or_default();
+            let gates = self.ledger.gates(id).await?.unwrap_or_default();
             watched.extend(gates.iter().map(|(bucket, address)| Watched {
                 sale: id.clone(),
                 bucket,

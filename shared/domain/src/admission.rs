@@ -20,6 +20,11 @@ const BOOST_MAX: u32 = 64;
 /// not taken yet is taken within its time, the round gets that time again.
 const PACE: u64 = 8;
 
+/// A round that follows before the last one has had its time carries what that one
+/// offered along. After so many such times nobody is waited for any more: units
+/// that come back one by one would else be the only ones that are ever offered.
+const CARRIED: i32 = 3;
+
 /// What the gates hold, all buckets together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gates {
@@ -129,9 +134,13 @@ fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -
     let lately = gates.taken.saturating_sub(admission.taken_at_pace);
     if lately > 0 && lately >= awaited / PACE {
         admission.round_at = Some(now);
+        admission.carried_at = admission.carried_at.and(Some(now));
         admission.taken_at_pace = gates.taken;
     }
-    let settled = admission.round_at.is_none_or(|at| now >= at + settle);
+    let since = |at: Option<Timestamp>, long| at.is_some_and(|at| now >= at + long);
+    let settled = admission.round_at.is_none()
+        || since(admission.round_at, settle)
+        || since(admission.carried_at, settle * CARRIED);
     // What the newest round was offered and has not come for yet.
     let open = if settled { 0 } else { awaited };
     let offer = gates.free.saturating_sub(open);
@@ -156,8 +165,14 @@ fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -
     admission.round += 1;
     admission.offered = open + offer;
     admission.taken_at_round = gates.taken;
+    if open > 0 {
+        // Their pace is measured on, whatever is offered beside.
+        admission.carried_at = admission.carried_at.or(admission.round_at);
+    } else {
+        admission.carried_at = None;
+        admission.taken_at_pace = gates.taken;
+    }
     admission.round_at = Some(now);
-    admission.taken_at_pace = gates.taken;
     admission
 }
 
@@ -270,6 +285,37 @@ mod tests {
         };
         assert_eq!(admitted(400), 11_000);
         assert!(admitted(20) > 100_000);
+    }
+
+    /// Of a round of a hundred thirty come. Then a hold lapses every three seconds:
+    /// what the seventy left is offered to others all the same.
+    #[test]
+    fn a_trickle_of_returns_hides_no_units() {
+        let sale = sale("draw");
+        let full = step(&sale, gates(0, 10_000, 10_000), at(&sale, 3_000));
+        let mut now = step(&full, gates(100, 10_000, 9_900), at(&sale, 4_000));
+        assert_eq!(now.admission.admitted, 110);
+        for s in 1..=16 {
+            let back = s / 3;
+            let seen = gates(70 + back, 10_030, 9_930 - back);
+            now = step(&now, seen, at(&sale, 4_000 + s as i64 * 1_000));
+        }
+        // Two places for each that came back, and the seventy once more.
+        assert!(now.admission.admitted > 110 + 77, "{:?}", now.admission);
+    }
+
+    /// The same with a first round that comes slowly, and holds that are given back.
+    #[test]
+    fn returns_beside_a_slow_origin_do_not_make_it_slower() {
+        let sale = sale("draw");
+        let mut now = step(&sale, gates(10_000, 0, 0), at(&sale, 3_000));
+        for s in 1..=24 {
+            let (taken, back) = (s * 400, s);
+            let seen = gates(10_000 - taken + back, taken, taken - back);
+            now = step(&now, seen, at(&sale, 3_000 + s as i64 * 1_000));
+        }
+        // Two places for each that came back.
+        assert_eq!(now.admission.admitted, 11_000 + 2 * 24);
     }
 
     #[test]

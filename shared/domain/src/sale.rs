@@ -483,6 +483,9 @@ pub struct Admission {
     pub round_at: Option<Timestamp>,
     /// Units ever taken at that time.
     pub taken_at_pace: u64,
+    /// Since when units that earlier rounds offered are carried along by newer
+    /// ones, moved on as `round_at` is. `None`: there are none.
+    pub carried_at: Option<Timestamp>,
     /// By how much the next round is widened since too few came.
     pub boost: u32,
     /// Every unit was claimed once: what comes back goes to the waitlist.

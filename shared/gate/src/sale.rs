@@ -170,13 +170,18 @@ impl SaleGates {
         };
         match gate.claim_marked(&ask, hold.turn).await? {
             Decision::Empty => {
-                self.gate
-                    .release(home_gate.tag(), &hold.claim, Release::Erase(hold.turn))
-                    .await?;
+                self.erase(home_gate, hold).await?;
                 Ok(None)
             }
             _ => Ok(Some(decision)),
         }
+    }
+
+    /// Takes a mark that led to no units back.
+    async fn erase(&self, home: &BucketGate, mark: &Hold) -> Result<(), Error> {
+        let how = Release::Erase(mark.turn);
+        self.gate.release(home.tag(), &mark.claim, how).await?;
+        Ok(())
     }
 
     /// Tries the other buckets. The shopper is marked at home first: a crash
@@ -224,7 +229,17 @@ impl SaleGates {
             let turn = marked.as_ref().map_or(0, |mark| mark.turn);
             match self.buckets[n].claim_marked(&ask, turn).await {
                 Ok(Decision::Empty) => {}
-                Ok(decision) => return Ok(Some(decision)),
+                Ok(decision @ (Decision::Claimed(_) | Decision::Same(_))) => {
+                    return Ok(Some(decision));
+                }
+                // The home forgot what this shopper has there. Repeated, the mark
+                // would be completed, beyond the limit.
+                Ok(decision) => {
+                    if let (Some(gate), Some(mark)) = (home, &marked) {
+                        self.erase(gate, mark).await?;
+                    }
+                    return Ok(Some(decision));
+                }
                 Err(error @ (Error::Frozen | Error::NotReady)) => {
                     self.frozen().insert(elsewhere.bucket());
                     unknown = Some(error);
@@ -238,10 +253,8 @@ impl SaleGates {
         if let Some(error) = unknown {
             return Err(error);
         }
-        if let (Some(gate), Some(mark)) = (home, marked) {
-            self.gate
-                .release(gate.tag(), &mark.claim, Release::Erase(mark.turn))
-                .await?;
+        if let (Some(gate), Some(mark)) = (home, &marked) {
+            self.erase(gate, mark).await?;
         }
         Ok(Some(Decision::Empty))
     }

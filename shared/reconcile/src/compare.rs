@@ -132,6 +132,16 @@ impl Seen {
             .sum()
     }
 
+    /// Whether the row counts the live orders beside it. If not, they were read at two
+    /// moments, since a query is no snapshot of what a transaction writes; or the row
+    /// is wrong, and a person must see to it. No counter is judged by such a row.
+    fn row_agrees(&self) -> bool {
+        let orders = self.whole.orders.iter();
+        let live = orders.filter(|order| order.status.holds_units());
+        let held: u32 = live.map(|order| order.quantity).sum();
+        held == self.whole.bucket.allotted
+    }
+
     /// What is to be done about this bucket. `floor`: no hold ends before.
     pub fn find(&self, floor: Option<Timestamp>, now: Timestamp) -> Finding {
         let before = now - OVERDUE;
@@ -162,7 +172,7 @@ impl Seen {
         gap: i64,
         now: Timestamp,
     ) -> Result<Option<Correction>, gate::Error> {
-        if gap < 0 && at.resizing {
+        if !self.row_agrees() || (gap < 0 && at.resizing) {
             return Ok(None);
         }
         let correction = gate.correct(at.tag, &self.gate.view, gap, now).await?;

@@ -3,8 +3,9 @@
 
 use std::convert::Infallible;
 
-use domain::OrderStatus;
 use domain::order::VoidReason;
+use domain::{OrderStatus, Sale};
+use gate::Hold;
 use jiff::SignedDuration;
 use order_function::OrderFunction;
 use runtime::EventFunction;
@@ -24,16 +25,7 @@ async fn an_order_that_is_written_after_the_closing_is_looked_after() {
     for point in (1..).flat_map(|n| [Point::BeforeRequest(n), Point::AfterRequest(n)]) {
         let worker = Worker::start(&[3]).await;
         let world = &worker.world;
-        let (holds, messages) = worker.claims(0, 0..1, MINUTE).await;
-        let (sale, claim) = (&world.sale, &holds[0].claim);
-        let settled = world.gate.settle(&world.address(0).tag, claim).await;
-        settled.unwrap();
-        let end = |sale: &mut domain::Sale| {
-            sale.end(world.now());
-            Ok::<_, Infallible>(())
-        };
-        let ended = world.ledger.change_sale(sale, end).await.unwrap();
-        let ended = ended.unwrap().unwrap();
+        let (hold, messages, ended) = forgotten_at_the_end(&worker).await;
         let closes = async { world.ledger.close_sale(&ended).await.unwrap() };
         let writes = async |environment| {
             let function = OrderFunction::start(&environment).await.unwrap();
@@ -42,15 +34,64 @@ async fn an_order_that_is_written_after_the_closing_is_looked_after() {
         let (answer, closed) =
             testing::interrupted_at(&worker.environment, point, closes, writes).await;
         assert_eq!(answer, failed(&[]));
-        assert!(worker.order(claim).await.status.holds_units());
-        let listed = world.ledger.sales(true).await.unwrap();
-        assert_eq!(listed, std::slice::from_ref(sale), "{point:?}");
+        is_looked_after(&worker, &hold, point).await;
         if closed.is_none() {
             break;
         }
         met += 1;
     }
     assert!(met >= 4, "{met}");
+}
+
+/// The same, and its worker is stopped: when the message comes again, the order is
+/// there, and that its sale was closed must still be found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_whose_worker_was_stopped_is_looked_after() {
+    let mut met = 0;
+    for point in (1..).flat_map(|n| [Point::BeforeRequest(n), Point::AfterRequest(n)]) {
+        let worker = Worker::start(&[3]).await;
+        let (hold, messages, ended) = forgotten_at_the_end(&worker).await;
+        assert!(worker.world.ledger.close_sale(&ended).await.unwrap());
+        let writes = async |environment| {
+            let function = OrderFunction::start(&environment).await.unwrap();
+            deliver(&function, &worker.world, &messages).await
+        };
+        let stopped = testing::stopped_at(&worker.environment, point, writes).await;
+        assert_eq!(worker.deliver(&messages).await, failed(&[]));
+        is_looked_after(&worker, &hold, point).await;
+        if stopped.is_some() {
+            break;
+        }
+        met += 1;
+    }
+    assert!(met >= 4, "{met}");
+}
+
+/// A claim that its gate does not know any more, its message, and its sale, which has
+/// just ended.
+async fn forgotten_at_the_end(worker: &Worker) -> (Hold, Vec<String>, Sale) {
+    let world = &worker.world;
+    let (mut holds, messages) = worker.claims(0, 0..1, MINUTE).await;
+    let hold = holds.remove(0);
+    let settled = world.gate.settle(&world.address(0).tag, &hold.claim).await;
+    settled.unwrap();
+    let end = |sale: &mut Sale| {
+        sale.end(world.now());
+        Ok::<_, Infallible>(())
+    };
+    let ended = world.ledger.change_sale(&world.sale, end).await.unwrap();
+    (hold, messages, ended.unwrap().unwrap())
+}
+
+async fn is_looked_after(worker: &Worker, hold: &Hold, point: Point) {
+    let status = worker.order(&hold.claim).await.status;
+    assert!(status.holds_units(), "{point:?}");
+    let listed = worker.world.ledger.sales(true).await.unwrap();
+    assert_eq!(
+        listed,
+        std::slice::from_ref(&worker.world.sale),
+        "{point:?}"
+    );
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ async fn told(world: &World) -> Metrics {
 
 #[tokio::test]
 async fn a_run_tells_that_it_saw_everything_and_what_needs_a_person() {
-    let world = World::open(&[10]).await;
+    let world = World::open(&[10, 10]).await;
     ordered(&world, 0, "shopper-1").await;
     let metrics = told(&world).await;
     assert_eq!(metrics.overall(Metric::Reconciled), [1.0]);
@@ -34,7 +34,7 @@ async fn a_run_tells_that_it_saw_everything_and_what_needs_a_person() {
         .write_or_conflict(&writes)
         .await
         .unwrap();
-    world.gate.put(world.address(0), 1).await.unwrap();
+    world.gate.put(world.address(1), 1).await.unwrap();
     let metrics = told(&world).await;
     // Neither the orders nor the capacity say so.
     assert_eq!(metrics.overall(Metric::Unreconciled), [2.0]);

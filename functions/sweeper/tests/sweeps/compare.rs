@@ -1,7 +1,8 @@
 //! Gate against ledger: the ledger is right, and what is on its way is no
 //! difference.
 
-use domain::OrderStatus;
+use domain::{BucketId, OrderStatus};
+use ledger::{Transaction, key};
 use testing::{World, gates};
 
 use crate::{MINUTE, SECOND, keep_up, sweep};
@@ -53,6 +54,23 @@ async fn claims_on_their_way_are_no_gap() {
         keep_up(&world, later).await;
         assert_eq!(world.left(0).await, 5);
     }
+}
+
+/// A row that was read before holds ended, and their orders after it: what lapsed must
+/// not seem to be too much at the gate.
+#[tokio::test]
+async fn a_row_that_is_older_than_its_orders_judges_no_gate() {
+    let world = World::open(&[10]).await;
+    let pay_by = world.now() + MINUTE * 10;
+    world.order(&world.claim(0, "u", pay_by).await).await;
+    let mut writes = Transaction::new();
+    let row = key::bucket(&world.sale, BucketId(0));
+    let older = writes.update(&row, "ADD allotted :one, spare :less");
+    older.number(":one", 1).number(":less", -1);
+    let written = world.ledger.table().write(&writes).await;
+    written.unwrap().unwrap();
+    keep_up(&world, SECOND).await;
+    assert_eq!(world.left(0).await, 9);
 }
 
 #[tokio::test]

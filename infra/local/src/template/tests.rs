@@ -91,7 +91,7 @@ fn the_real_template_is_understood_as_a_whole() {
         .keys()
         .find(|name| name.ends_with("_SECRET"));
     assert_eq!(left, None);
-    assert_eq!(function(&template, "SweeperFunction").concurrency, Some(2));
+    assert_eq!(function(&template, "SweeperFunction").concurrency, Some(3));
 
     let route = |key: &str| {
         let route = template.routes.iter().find(|route| route.key() == key);

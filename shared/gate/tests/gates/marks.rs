@@ -59,6 +59,19 @@ async fn a_stop_between_mark_and_claim_is_completed_by_any_key() {
     }
 }
 
+/// The home was made true anew and does not know that the shopper has a unit elsewhere.
+#[tokio::test]
+async fn a_mark_that_met_the_limit_is_not_completed_by_its_repetition() {
+    let shop = shop(3, 2).await;
+    let u = shop.at_home(0, 0);
+    let first = claimed(shop.claim(3, &wish(&u, KEY)).await);
+    for _ in 0..2 {
+        let (newest, units) = holds(shop.buy(&wish(&u, OTHER_KEY)).await);
+        assert_eq!((newest.claim, units), (first.claim.clone(), 1));
+        assert_eq!(shop.left(3).await, 1);
+    }
+}
+
 #[tokio::test]
 async fn a_mark_whose_bucket_was_sold_out_meanwhile_starts_over() {
     for key in [KEY, OTHER_KEY] {

@@ -72,6 +72,27 @@ async fn too_little_is_raised_when_it_is_seen_again_after_a_while() {
     assert_eq!(shop.left(0).await, 9);
 }
 
+/// One move after the other hides no gap for ever.
+#[tokio::test]
+async fn a_gap_that_outlasts_every_move_is_raised() {
+    let shop = Shop::open(&[8]).await;
+    let seen = shop.gate.look(shop.tag(0)).await.unwrap();
+    let now = shop.now();
+    for (seconds, found) in [
+        (0, Correction::Noted),
+        (30, Correction::Noted),
+        (59, Correction::Noted),
+        (60, Correction::Raised),
+    ] {
+        let at = now + SignedDuration::from_secs(seconds);
+        let moves = shop.gate.begin_move(shop.address(0), 0, at).await;
+        assert_eq!(moves.unwrap(), 0);
+        let correct = shop.gate.correct(shop.tag(0), &seen, -2, at).await;
+        assert_eq!(correct.unwrap(), found, "{seconds}");
+    }
+    assert_eq!(shop.left(0).await, 10);
+}
+
 #[tokio::test]
 async fn what_has_moved_is_not_corrected() {
     let shop = Shop::open(&[8]).await;
