@@ -18,6 +18,7 @@ TEMPLATES = template.yaml infra/network.yaml infra/cache.yaml infra/edge.yaml in
 
 # The features of the whole workspace, so that the tests find most of this built.
 demo: setup
+	@echo "Building; the first time that takes about ten minutes."
 	cargo build -q --workspace --bin drill
 	target/debug/drill demo --shoppers $(SHOPPERS) --units $(UNITS) $(DRILL)
 

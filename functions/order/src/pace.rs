@@ -24,6 +24,10 @@ impl Pace {
 
     /// Waits until so many orders have taken their share of time.
     pub(crate) async fn keep(&self, begun: Instant, orders: usize) {
-        tokio::time::sleep_until(begun + self.per_order * orders as u32).await;
+        let end = begun + self.per_order * orders as u32;
+        // A timer that is over already fires with the next millisecond.
+        if Instant::now() < end {
+            tokio::time::sleep_until(end).await;
+        }
     }
 }
