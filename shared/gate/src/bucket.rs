@@ -102,13 +102,16 @@ pub enum Release {
 }
 
 impl Release {
-    fn arguments(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Lapsed => ("return", "spent"),
-            Self::Voided => ("return", "forget"),
-            Self::Forget => ("keep", "forget"),
-            Self::Erase(_) => ("keep", "erase"),
-        }
+    /// What becomes of units, shopper, and of a mark of which turn.
+    fn arguments(self) -> [String; 3] {
+        let (units, shopper, turn) = match self {
+            Self::Lapsed => ("return", "spent", None),
+            Self::Voided => ("return", "forget", None),
+            Self::Forget => ("keep", "forget", None),
+            Self::Erase(turn) => ("keep", "erase", Some(turn)),
+        };
+        let turn = turn.map(|turn| turn.to_string());
+        [units.into(), shopper.into(), turn.unwrap_or_default()]
     }
 }
 
@@ -181,15 +184,25 @@ impl Gate {
     /// # Errors
     /// No answer; doing it again is safe.
     pub async fn release(&self, tag: &str, claim: &ClaimId, how: Release) -> Result<bool, Error> {
-        let (units, shopper) = how.arguments();
+        Ok(self.release_all(tag, [claim], how).await? == [true])
+    }
+
+    /// Ends holds at one moment, as [`Gate::release`] ends one, and says of each, in
+    /// their order, whether this call did. Some dozens at most: nothing else runs on
+    /// their node meanwhile.
+    ///
+    /// # Errors
+    /// No answer; doing it again is safe.
+    pub async fn release_all<'a>(
+        &self,
+        tag: &str,
+        claims: impl IntoIterator<Item = &'a ClaimId>,
+        how: Release,
+    ) -> Result<Vec<bool>, Error> {
         let mut command = script::eval(script::RELEASE, &[&stock_key(tag), &due_key(tag)]);
-        command
-            .arg(claim.to_string())
-            .arg(claim.digest())
-            .arg(units)
-            .arg(shopper);
-        if let Release::Erase(turn) = how {
-            command.arg(turn);
+        command.arg(&how.arguments());
+        for claim in claims {
+            command.arg(claim.to_string()).arg(claim.digest());
         }
         self.run(tag, command).await
     }

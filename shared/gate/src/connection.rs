@@ -1,7 +1,8 @@
 //! One connection to the cluster for each execution environment, made when it
-//! is first needed and kept; every wait is bounded.
+//! is first needed and kept while it serves every bucket; every wait is bounded.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use domain::slot;
@@ -12,6 +13,7 @@ use redis::{Cmd, FromRedisValue, Pipeline, Value};
 use runtime::Environment;
 use secrecy::ExposeSecret;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::Error;
 
@@ -30,11 +32,21 @@ const COMMAND_MAX: Duration = Duration::from_millis(1_500);
 /// may run twice: the second run finds what the first did.
 const RETRIES: u32 = 3;
 
+/// When a connection has not served a bucket for so long, another one is made. The
+/// client does not always come back by itself: of environments that lived through
+/// the death of all nodes some have been seen to fail for one node ever after. A
+/// failover may last longer; then this is how often it is tried.
+const DEAF: Duration = Duration::from_secs(3);
+
 /// The gates of all sales.
 #[derive(Clone)]
 pub struct Gate {
     client: Arc<ClusterClient>,
     connection: Arc<Mutex<Option<ClusterConnection>>>,
+    /// Held while another connection is made.
+    renewal: Arc<Mutex<()>>,
+    /// Buckets that the connection does not serve, by tag, and since when.
+    unserved: Arc<std::sync::Mutex<HashMap<String, Instant>>>,
     /// Replicas that must have a claim before it is a yes.
     pub(crate) acks: u32,
     /// Longest wait for them.
@@ -71,6 +83,8 @@ impl Gate {
         Ok(Self {
             client: Arc::new(builder.build()?),
             connection: Arc::default(),
+            renewal: Arc::default(),
+            unserved: Arc::default(),
             acks: settings.parse_or("GATE_ACKS", 1)?,
             ack_wait_ms: settings.parse_or("GATE_ACK_WAIT_MS", 10)?,
         })
@@ -86,16 +100,49 @@ impl Gate {
         Ok(made)
     }
 
+    /// Notes whether a bucket was served.
+    fn note<T>(&self, tag: &str, answer: &Result<T, Error>) {
+        let now = Instant::now();
+        let mut unserved = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(answer, Err(Error::Unavailable(_))) {
+            unserved.remove(tag);
+            return;
+        }
+        let since = *unserved.entry(tag.to_owned()).or_insert(now);
+        if now - since >= DEAF {
+            unserved.clear();
+            self.renew();
+        }
+    }
+
+    /// Makes another connection in the place of the one that there is. Until it is
+    /// made, buckets that are served by the old one wait for nothing.
+    fn renew(&self) {
+        let Ok(renewal) = Arc::clone(&self.renewal).try_lock_owned() else {
+            return;
+        };
+        tracing::warn!("a bucket is not served: the connection to the gates is made anew");
+        let gate = self.clone();
+        tokio::spawn(async move {
+            if let Ok(made) = gate.client.get_async_connection().await {
+                *gate.connection.lock().await = Some(made);
+            }
+            drop(renewal);
+        });
+    }
+
     /// Runs a command on the primary that owns the tag, and only there.
     pub(crate) async fn run<T: FromRedisValue>(&self, tag: &str, command: Cmd) -> Result<T, Error> {
         let owner = RoutingInfo::SingleNode(primary_of(tag));
-        read(self.route(command, owner).await?)
+        let answer = self.route(command, owner).await;
+        self.note(tag, &answer);
+        read(answer?)
     }
 
     /// Runs commands on the primary that owns the tag, in one go.
     pub(crate) async fn run_all(&self, tag: &str, commands: Pipeline) -> Result<Vec<Value>, Error> {
         let count = commands.len();
-        bounded(async {
+        let answers = bounded(async {
             let mut connection = self.connection().await?;
             let answers = connection
                 .route_pipeline(commands, 0, count, primary_of(tag))
@@ -103,7 +150,9 @@ impl Gate {
             let answers = answers.into_iter().map(Value::extract_error);
             Ok(answers.collect::<Result<_, _>>()?)
         })
-        .await
+        .await;
+        self.note(tag, &answers);
+        answers
     }
 
     /// Runs a command on any primary.

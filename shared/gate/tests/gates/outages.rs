@@ -69,6 +69,63 @@ async fn claimed_in_the_end(shop: &Shop, bucket: u16, shopper: &str) {
     }
 }
 
+/// All nodes die and come back. Every environment that lived through it is served
+/// by every node again; without another connection some are not, ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_connection_stays_deaf_when_all_nodes_have_died() {
+    const ENVIRONMENTS: usize = 32;
+    const OUTAGES: usize = 4;
+    let servers = GateServers::start(&Plan {
+        primaries: 4,
+        replicas: 1,
+        ..Plan::default()
+    })
+    .unwrap();
+    let environment = testing::gates::environment(&servers);
+    let gates: Vec<_> = (0..ENVIRONMENTS)
+        .map(|_| Gate::connect(&environment).unwrap())
+        .collect();
+    let shop = Shop::spread(&servers, &[1; 4]).await;
+    let tags: Vec<_> = (0..4)
+        .map(|bucket| shop.address(bucket).tag.clone())
+        .collect();
+    // An answer is one whatever it says: there are no counters any more.
+    let answers = async |gate: &Gate| {
+        let looks = tags.iter().map(|tag| gate.look(tag));
+        let looks = join_all(looks).await.into_iter();
+        looks
+            .filter(|look| !matches!(look, Err(Error::Unavailable(_))))
+            .count()
+    };
+    for _ in 0..OUTAGES {
+        let (over, watched) = tokio::sync::watch::channel(false);
+        let environments = gates.iter().map(|gate| {
+            let (answers, buckets, watched) = (&answers, tags.len(), watched.clone());
+            async move {
+                while !*watched.borrow() {
+                    answers(gate).await;
+                }
+                let end = Instant::now() + Duration::from_secs(20);
+                while answers(gate).await < buckets {
+                    assert!(Instant::now() < end, "an environment is not served");
+                    sleep(Duration::from_millis(500)).await;
+                }
+            }
+        });
+        let outage = async {
+            sleep(Duration::from_secs(1)).await;
+            tokio::task::block_in_place(|| {
+                let nodes = servers.ports().len();
+                (0..nodes).for_each(|node| servers.kill(node));
+                (0..nodes).for_each(|node| servers.restart(node).unwrap());
+            });
+            sleep(Duration::from_secs(3)).await;
+            over.send(true).unwrap();
+        };
+        tokio::join!(join_all(environments), outage);
+    }
+}
+
 /// J03: nodes swallow what they are sent. Others answer, and nobody waits for
 /// a minute, whether connected before or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
