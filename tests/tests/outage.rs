@@ -248,7 +248,8 @@ async fn a_gate_whose_life_is_closed_is_not_believed() {
 
     // The sweeper has it recovered although the gate seems open.
     let sweeper = shop.sweeper().await;
-    sweeper.sweep(true).await.unwrap();
+    sweeper.sweep().await.unwrap();
+    sweeper.keep_up().await.unwrap();
     eventually("the next life begins", PATIENCE_S, async || {
         let gates = sale.gates().await;
         (gates.of(BucketId(0)).unwrap().epoch == 2).then_some(())

@@ -58,7 +58,8 @@ async fn compare(world: &World) {
     for seconds in [70, 80] {
         let later = world.later(SignedDuration::from_secs(seconds));
         let sweeper = SweeperFunction::start(&later).await.unwrap();
-        assert!(sweeper.sweep(true).await.unwrap());
+        sweeper.sweep().await.unwrap();
+        assert!(sweeper.keep_up().await.unwrap());
     }
 }
 

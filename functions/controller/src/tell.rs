@@ -1,24 +1,28 @@
 //! What a look came to, as metrics.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::admission::Gates as Seen;
 use domain::{Sale, SaleId};
-use runtime::{Metric, metrics};
+use runtime::{Metric, Seldom, metrics};
 
 /// A sale is told of this often; it is looked at more often.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// When each sale was told of last, in this environment.
-#[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<HashMap<SaleId, Instant>>);
+/// How often each sale is told of.
+#[derive(Debug)]
+pub(crate) struct Told(Seldom<SaleId>);
+
+impl Default for Told {
+    fn default() -> Self {
+        Self(Seldom::every(INTERVAL))
+    }
+}
 
 impl Told {
     /// A look that saw every bucket, and the sale as it is after it.
     pub(crate) fn look(&self, sale: &Sale, seen: Seen, now: Instant) {
-        if !self.is_due(&sale.id, now) {
+        if !self.0.is_due(&sale.id, now) {
             return;
         }
         let admission = &sale.admission;
@@ -31,17 +35,6 @@ impl Told {
             .value(Metric::Admitted, admission.admitted as f64)
             .value(Metric::AdmissionRound, f64::from(admission.round))
             .write();
-    }
-
-    fn is_due(&self, sale: &SaleId, now: Instant) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Sales that are over go with it.
-        told.retain(|_, at| now - *at < INTERVAL);
-        let due = !told.contains_key(sale);
-        if due {
-            told.insert(sale.clone(), now);
-        }
-        due
     }
 }
 

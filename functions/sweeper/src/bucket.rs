@@ -1,6 +1,8 @@
 //! One bucket's deadlines: the ledger decides what each comes to, then the
 //! gate follows.
 
+use std::collections::HashSet;
+
 use domain::order::VoidReason;
 use domain::{ClaimId, Money, Order, OrderStatus};
 use futures::future::join_all;
@@ -151,23 +153,17 @@ impl SweeperFunction {
         orders: &[Order],
         ended: &[ClaimId],
     ) -> Result<(), Failure> {
-        let ended = orders.iter().filter(|order| ended.contains(&order.claim));
-        let releases = ended.map(|order| async {
-            let release = self
-                .gate
-                .release(&at.address.tag, &order.claim, Release::Lapsed);
-            (release.await, order.deadline())
-        });
-        let releases = join_all(releases).await;
+        let freed = self
+            .gate
+            .release_all(&at.address.tag, ended, Release::Lapsed)
+            .await
+            .map_err(words)?;
         // Only those that this call freed: another sweeper tells of its own.
-        let freed = releases
-            .iter()
-            .filter(|(freed, _)| matches!(freed, Ok(true)));
-        let deadlines = freed.filter_map(|(_, deadline)| *deadline);
+        let freed = ended.iter().zip(freed).filter(|(_, freed)| *freed);
+        let freed: HashSet<_> = freed.map(|(claim, _)| claim).collect();
+        let freed = orders.iter().filter(|order| freed.contains(&order.claim));
+        let deadlines = freed.filter_map(Order::deadline);
         tell::released(&at.sale, deadlines, self.clock.now());
-        for (release, _) in releases {
-            release.map_err(words)?;
-        }
         Ok(())
     }
 

@@ -68,7 +68,7 @@ impl AddAssign for Found {
 impl SweeperFunction {
     /// Refunds that are owed, holds whose deadline the gate has lost, and the
     /// comparison of the counters.
-    pub(crate) async fn keep_up(&self, at: &Watched) -> Result<Found, Failure> {
+    pub(crate) async fn look_after(&self, at: &Watched) -> Result<Found, Failure> {
         let refunds = self
             .cashier
             .settle_refunds(&at.sale, at.bucket)

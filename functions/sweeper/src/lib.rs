@@ -42,6 +42,7 @@ pub struct SweeperFunction {
     gate: Gate,
     ledger: Ledger,
     queue: Queue,
+    told: tell::Told,
 }
 
 /// One bucket of a sale that is looked after.
@@ -79,22 +80,24 @@ impl EventFunction for SweeperFunction {
             clock: environment.clock,
             gate: Gate::connect(environment)?,
             queue: Queue::connect(environment)?,
+            told: tell::Told::default(),
             ledger,
         })
     }
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
         let end = invocation.deadline - MARGIN;
-        let every = async |interval: Duration, upkeep: bool| {
-            let sweep = async || {
-                let any = self.sweep(upkeep).await?;
-                Ok::<_, ledger::Error>(any.then_some(interval))
-            };
-            rounds(self.clock, end, sweep).await
-        };
+        let next = |any: bool, interval| any.then_some(interval);
         // Side by side, as two sweepers are: a comparison reads whole buckets, and
         // no deadline waits for that.
-        let (swept, kept_up) = tokio::join!(every(INTERVAL, false), every(INTERVAL_UPKEEP, true));
+        let (swept, kept_up) = tokio::join!(
+            rounds(self.clock, end, async || {
+                self.sweep().await.map(|any| next(any, INTERVAL))
+            }),
+            rounds(self.clock, end, async || {
+                self.keep_up().await.map(|any| next(any, INTERVAL_UPKEEP))
+            }),
+        );
         swept.and(kept_up)
     }
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use domain::{SaleId, bucket};
 use queue::{Message, Rebalance};
 
-use crate::tell::Swept;
+use crate::compare::Found;
 use crate::{SweeperFunction, Watched};
 
 impl SweeperFunction {
     /// Asks the one writer of each bucket that has plenty to give an empty one
     /// half. Nobody is waited for: the next look asks again.
-    pub(crate) async fn rebalance(&self, swept: &[(Watched, Swept)]) {
+    pub(crate) async fn rebalance(&self, looked: &[(Watched, Option<Found>)]) {
         let mut sales = BTreeMap::<&SaleId, BTreeMap<_, _>>::new();
-        for (at, swept) in swept.iter().filter(|(at, _)| at.sells && !at.resizing) {
-            let free = swept.found.filter(|found| found.frozen == 0);
+        for (at, found) in looked.iter().filter(|(at, _)| at.sells && !at.resizing) {
+            let free = found.filter(|found| found.frozen == 0);
             let buckets = sales.entry(&at.sale).or_default();
             buckets.insert(at.bucket, free.map(|found| found.free));
         }

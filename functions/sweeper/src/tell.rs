@@ -1,50 +1,71 @@
 //! What a sweep came to, as metrics.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use domain::SaleId;
 use jiff::Timestamp;
-use runtime::{Metric, metrics};
+use runtime::{Metric, Seldom, metrics};
 
 use crate::Watched;
 use crate::compare::Found;
 
-/// What became of one bucket.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Swept {
-    /// Its deadlines were swept.
-    pub(crate) whole: bool,
-    /// What its comparison found, if it could be compared.
-    pub(crate) found: Option<Found>,
+/// A sale is told of this often while its deadlines are looked at.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// How often the sweeps of each sale are told of.
+#[derive(Debug)]
+pub(crate) struct Told(Seldom<SaleId>);
+
+impl Default for Told {
+    fn default() -> Self {
+        Self(Seldom::every(INTERVAL))
+    }
 }
 
-/// One sweep with comparison, told sale by sale.
-pub(crate) fn swept(buckets: Vec<(Watched, Swept)>) {
-    let mut sales = BTreeMap::<SaleId, Vec<Swept>>::new();
-    for (bucket, swept) in buckets {
-        sales.entry(bucket.sale).or_default().push(swept);
+impl Told {
+    /// One sweep of all buckets, and whether each was reached.
+    pub(crate) fn swept(&self, buckets: Vec<(SaleId, bool)>, now: Instant) {
+        let mut sales = BTreeMap::<SaleId, bool>::new();
+        for (sale, reached) in buckets {
+            *sales.entry(sale).or_insert(true) &= reached;
+        }
+        for (sale, whole) in sales {
+            if self.0.is_due(&sale, now) {
+                metrics::of(&sale)
+                    .value(Metric::SweeperLook, f64::from(u8::from(whole)))
+                    .value(Metric::ControllerLook, 0.0)
+                    .write();
+            }
+        }
+    }
+}
+
+/// One comparison of all buckets, told sale by sale.
+pub(crate) fn compared(buckets: Vec<(Watched, Option<Found>)>) {
+    let mut sales = BTreeMap::<SaleId, Vec<Option<Found>>>::new();
+    for (bucket, found) in buckets {
+        sales.entry(bucket.sale).or_default().push(found);
     }
     for (sale, buckets) in &sales {
         tell(sale, buckets);
     }
 }
 
-fn tell(sale: &SaleId, buckets: &[Swept]) {
-    let whole = buckets.iter().all(|bucket| bucket.whole);
+fn tell(sale: &SaleId, buckets: &[Option<Found>]) {
+    let whole = buckets.iter().all(Option::is_some);
     let mut all = Found::default();
-    for bucket in buckets {
-        all += bucket.found.unwrap_or_default();
+    for found in buckets.iter().flatten() {
+        all += *found;
     }
     let mut line = metrics::of(sale)
-        .value(Metric::SweeperLook, f64::from(u8::from(whole)))
-        .value(Metric::ControllerLook, 0.0)
         .value(Metric::GateMismatch, f64::from(all.corrected))
         .value(Metric::FrozenBuckets, f64::from(all.frozen))
         .value(Metric::OverdueHolds, all.overdue as f64)
         .value(Metric::RefundsPending, all.refunds as f64)
         .value(Metric::GateGap, all.gap as f64);
     // Half a sum would look like units that are lost.
-    if buckets.iter().all(|bucket| bucket.found.is_some()) {
+    if whole {
         line = line
             .value(Metric::UnitsHeld, f64::from(all.held))
             .value(Metric::UnitsPaying, f64::from(all.paying))

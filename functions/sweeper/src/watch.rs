@@ -1,13 +1,14 @@
 //! Which buckets are looked after, and how many at a time.
 
+use std::time::Instant;
+
 use domain::Sale;
 use domain::sale::SaleState;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use ledger::Error;
 
-use crate::tell::{self, Swept};
-use crate::{SweeperFunction, Watched};
+use crate::{SweeperFunction, Watched, tell};
 
 /// A sale is watched from so long before its opening.
 const NEAR: SignedDuration = SignedDuration::from_secs(120);
@@ -19,44 +20,47 @@ const RESIZE_MAX: SignedDuration = SignedDuration::from_secs(30);
 const CONCURRENCY: usize = 16;
 
 impl SweeperFunction {
-    /// Sweeps every bucket of every sale that is near or not settled once.
-    /// `false` if there is none.
+    /// Ends what is over in every bucket of every sale that is near or not
+    /// settled, once. `false` if there is none.
     ///
     /// # Errors
     /// The list of sales can't be read.
-    pub async fn sweep(&self, upkeep: bool) -> Result<bool, Error> {
+    pub async fn sweep(&self) -> Result<bool, Error> {
         let watched = self.watched().await?;
         let any = !watched.is_empty();
-        let swept: Vec<(Watched, Swept)> = stream::iter(watched)
-            .map(|bucket| async move {
-                let swept = self.look_after(&bucket, upkeep).await;
-                (bucket, swept)
-            })
-            .buffer_unordered(CONCURRENCY)
-            .collect()
-            .await;
-        if upkeep {
-            self.rebalance(&swept).await;
-            tell::swept(swept);
-        }
+        let swept = stream::iter(watched).map(|bucket| async move {
+            let swept = self.sweep_bucket(&bucket).boxed().await;
+            let swept = swept.inspect_err(|error| {
+                tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
+                    "a bucket was not swept");
+            });
+            (bucket.sale, swept.is_ok())
+        });
+        let swept = swept.buffer_unordered(CONCURRENCY).collect().await;
+        self.told.swept(swept, Instant::now());
         Ok(any)
     }
 
-    async fn look_after(&self, bucket: &Watched, upkeep: bool) -> Swept {
-        let mut swept = Swept::default();
-        match self.sweep_bucket(bucket).boxed().await {
-            Ok(()) => swept.whole = true,
-            Err(error) => tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
-                "a bucket was not swept"),
-        }
-        if upkeep {
-            match self.keep_up(bucket).boxed().await {
-                Ok(found) => swept.found = Some(found),
-                Err(error) => tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
-                    "a bucket was not compared"),
-            }
-        }
-        swept
+    /// Pays refunds that are owed and compares gates with the ledger, in the
+    /// same buckets.
+    ///
+    /// # Errors
+    /// The list of sales can't be read.
+    pub async fn keep_up(&self) -> Result<bool, Error> {
+        let watched = self.watched().await?;
+        let any = !watched.is_empty();
+        let looked = stream::iter(watched).map(|bucket| async move {
+            let found = self.look_after(&bucket).boxed().await;
+            let found = found.inspect_err(|error| {
+                tracing::warn!(sale = %bucket.sale, bucket = %bucket.bucket, error,
+                    "a bucket was not compared");
+            });
+            (bucket, found.ok())
+        });
+        let looked: Vec<_> = looked.buffer_unordered(CONCURRENCY).collect().await;
+        self.rebalance(&looked).await;
+        tell::compared(looked);
+        Ok(any)
     }
 
     async fn watched(&self) -> Result<Vec<Watched>, Error> {

@@ -8,6 +8,7 @@ mod function;
 pub mod metrics;
 mod rounds;
 mod secrets;
+mod seldom;
 mod settings;
 mod telemetry;
 
@@ -21,6 +22,7 @@ pub use function::{EventFunction, Invocation, serve};
 pub use metrics::Metric;
 pub use rounds::rounds;
 pub use secrets::SecretUnavailable;
+pub use seldom::Seldom;
 pub use settings::{MissingSetting, REFERENCE, Settings};
 pub use telemetry::{init as init_telemetry, start as start_telemetry};
 

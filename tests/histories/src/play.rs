@@ -482,7 +482,10 @@ impl<'a> Play<'a> {
 
     async fn sweep(&self, compares: bool) -> Did {
         let hour = self.hour().await;
-        hour.sweeper.sweep(compares).await.expect("an answer");
+        hour.sweeper.sweep().await.expect("an answer");
+        if compares {
+            hour.sweeper.keep_up().await.expect("an answer");
+        }
         let now = hour.clock.now();
         Did::Swept { compares, now }
     }

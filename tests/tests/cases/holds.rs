@@ -161,12 +161,12 @@ async fn b07_sweepers_that_overlap_release_each_unit_once() {
     );
 
     let swept = tokio::join!(
-        sweepers[0].sweep(true),
-        sweepers[1].sweep(true),
-        sweepers[2].sweep(true)
+        sweepers[0].sweep(),
+        sweepers[1].sweep(),
+        sweepers[2].keep_up()
     );
     assert!(swept.0.is_ok() && swept.1.is_ok() && swept.2.is_ok());
-    sweepers[0].sweep(false).await.unwrap();
+    sweepers[0].sweep().await.unwrap();
     let books = sale.rest().await;
     assert_eq!((books.count("free"), books.count("allotted")), (100, 0));
     assert_eq!(books.count("expired"), 100);
@@ -189,7 +189,8 @@ async fn b08_a_unit_that_is_being_paid_is_not_released() {
     let sweeper = shop.sweeper().await;
     until_after(time(&claims[2], "pay_by"), 200).await;
     for _ in 0..2 {
-        sweeper.sweep(true).await.unwrap();
+        sweeper.sweep().await.unwrap();
+        sweeper.keep_up().await.unwrap();
     }
     // Who taps Pay after the deadline gets no intent.
     let late = crowd[2].begin_payment(&claims[2]).await;
@@ -211,7 +212,8 @@ async fn b08_a_unit_that_is_being_paid_is_not_released() {
     event.deliver(&crowd[0]).await.expect(200);
     until_after(time(&payments[1], "expires_at"), 200).await;
     for _ in 0..2 {
-        sweeper.sweep(true).await.unwrap();
+        sweeper.sweep().await.unwrap();
+        sweeper.keep_up().await.unwrap();
     }
     let books = sale.rest().await;
     assert_eq!(
@@ -282,7 +284,7 @@ async fn b11_the_provider_is_asked_before_a_payment_expires() {
         "PAYING",
         "nobody has told us"
     );
-    shop.sweeper().await.sweep(true).await.unwrap();
+    shop.sweeper().await.sweep().await.unwrap();
     assert_eq!(shopper.read_order(&claim).await.text("status"), "PAID");
     // The webhook that was lost comes after all.
     assert_eq!(

@@ -142,9 +142,11 @@ async fn a_claim_in_the_moment_of_the_end_still_ends() {
     assert_eq!(status, 201, "{claim:#}");
     shopper.ordered(&claim).await;
     let later = shop.sweeper_ahead(SignedDuration::from_mins(10)).await;
-    later.sweep(true).await.unwrap();
+    later.sweep().await.unwrap();
+    later.keep_up().await.unwrap();
     shop.controller().await.tick().await.unwrap();
-    later.sweep(true).await.unwrap();
+    later.sweep().await.unwrap();
+    later.keep_up().await.unwrap();
     assert_eq!(sale.count("held").await, 0, "a hold that nobody will end");
 }
 
@@ -170,11 +172,10 @@ async fn a_unit_that_was_given_back_returns_with_the_next_sweep() {
     assert!(stopped.await.is_none());
     shopper.give_back(&claim).await.expect(200);
     for seconds in [1, 10, 20, 300] {
-        shop.sweeper_ahead(SignedDuration::from_secs(seconds))
-            .await
-            .sweep(true)
-            .await
-            .unwrap();
+        let later = SignedDuration::from_secs(seconds);
+        let sweeper = shop.sweeper_ahead(later).await;
+        sweeper.sweep().await.unwrap();
+        sweeper.keep_up().await.unwrap();
     }
     let report = sale.report().await;
     assert_eq!(
@@ -243,7 +244,7 @@ async fn an_extension_holds_for_an_order_that_is_being_written() {
     let claim: ClaimId = hold.claim;
     let later = world.later(SignedDuration::from_secs(60));
     let sweeper = sweeper_function::SweeperFunction::start(&later).await;
-    assert!(sweeper.unwrap().sweep(false).await.unwrap());
+    assert!(sweeper.unwrap().sweep().await.unwrap());
     let stands = world.find(&claim).await.unwrap();
     assert_eq!(stands.status, OrderStatus::PendingPayment);
     let sale = world.ledger.sale(&world.sale).await.unwrap().unwrap();
@@ -268,7 +269,8 @@ async fn units_on_their_way_out_are_not_put_back() {
                 let sweeper = sweeper_function::SweeperFunction::start(&later)
                     .await
                     .unwrap();
-                sweeper.sweep(true).await.unwrap();
+                sweeper.sweep().await.unwrap();
+                sweeper.keep_up().await.unwrap();
             }
         };
         // Whatever an earlier round left is mended, and the units are four again.

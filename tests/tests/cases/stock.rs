@@ -307,13 +307,15 @@ async fn a08_a_gate_that_drifts_is_made_to_agree_with_the_ledger() {
     };
     assert_eq!(free().await, [13, 8, 5, 10]);
     let sweeper = shop.sweeper().await;
-    sweeper.sweep(true).await.unwrap();
+    sweeper.sweep().await.unwrap();
+    sweeper.keep_up().await.unwrap();
     assert_eq!(
         free().await,
         [10, 8, 5, 10],
         "too many is lowered at once, the rest is not"
     );
-    sweeper.sweep(true).await.unwrap();
+    sweeper.sweep().await.unwrap();
+    sweeper.keep_up().await.unwrap();
     assert_eq!(
         free().await,
         [10, 8, 5, 10],
@@ -322,14 +324,16 @@ async fn a08_a_gate_that_drifts_is_made_to_agree_with_the_ledger() {
     // Another gap than before starts anew.
     assert_eq!(gate.take(&gates[1], 1).await.unwrap(), 1);
     let minute = shop.sweeper_ahead(SignedDuration::from_secs(60)).await;
-    minute.sweep(true).await.unwrap();
+    minute.sweep().await.unwrap();
+    minute.keep_up().await.unwrap();
     assert_eq!(
         free().await,
         [10, 7, 5, 10],
         "the gap is not the one that was seen"
     );
     let two = shop.sweeper_ahead(SignedDuration::from_secs(120)).await;
-    two.sweep(true).await.unwrap();
+    two.sweep().await.unwrap();
+    two.keep_up().await.unwrap();
     assert_eq!(free().await, [10, 10, 5, 10], "the same gap, seen before");
     assert_eq!(sale.count("in_flight").await, 5);
 }
@@ -558,10 +562,12 @@ async fn a12_a_yes_that_was_not_queued_is_not_told_and_not_lost() {
         shop.sweeper_ahead(SignedDuration::from_secs(30)).await,
         shop.sweeper().await,
     ];
-    sweepers[1].sweep(true).await.unwrap();
+    sweepers[1].sweep().await.unwrap();
+    sweepers[1].keep_up().await.unwrap();
     assert_eq!(sale.count("free").await, 0, "not before its deadline");
     for _ in 0..2 {
-        sweepers[0].sweep(true).await.unwrap();
+        sweepers[0].sweep().await.unwrap();
+        sweepers[0].keep_up().await.unwrap();
     }
     assert_eq!(sale.count("free").await, 1);
     crowd[3].claim().await.expect(201);
@@ -675,7 +681,8 @@ async fn a14a_a_unit_that_never_existed_is_not_given_back() {
         .await
         .expect_problem(409, "not_payable");
     let sweeper = shop.sweeper().await;
-    sweeper.sweep(true).await.unwrap();
+    sweeper.sweep().await.unwrap();
+    sweeper.keep_up().await.unwrap();
     assert_eq!(sale.rest().await.count("free"), 0);
 }
 
@@ -740,7 +747,7 @@ async fn a14c_a_message_behind_its_deadline_makes_no_order() {
     let claim = crowd[0].claim().await.expect(201);
     until_after(now(), 3_200).await;
     let sweeper = shop.sweeper().await;
-    sweeper.sweep(false).await.unwrap();
+    sweeper.sweep().await.unwrap();
     assert_eq!(
         sale.count("free").await,
         1,
@@ -790,7 +797,8 @@ async fn a14d_a_yes_to_a_claim_that_was_voided_is_not_told() {
     for seconds in [5, 10, 15] {
         let later = SignedDuration::from_secs(seconds);
         let sweeper = shop.sweeper_ahead(later).await;
-        sweeper.sweep(true).await.unwrap();
+        sweeper.sweep().await.unwrap();
+        sweeper.keep_up().await.unwrap();
     }
     assert_eq!(sale.count("free").await, 2, "nobody holds it");
     // The control: a claim that nobody voided is told as a new one.

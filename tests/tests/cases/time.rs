@@ -139,13 +139,17 @@ async fn f04_clocks_that_disagree_sell_no_unit_twice_and_lose_none() {
     // Both look at a moment when the order function's clock says expired and
     // the payment function's does not: the ledger's row decides.
     until(pay_by - seconds(3)).await;
-    behind.sweep(true).await.unwrap();
-    ahead.sweep(true).await.unwrap();
+    behind.sweep().await.unwrap();
+    behind.keep_up().await.unwrap();
+    ahead.sweep().await.unwrap();
+    ahead.keep_up().await.unwrap();
     let (shopper, answer) = won[19];
     let payment = shopper.begin_payment(&answer.json).await.expect(201).json;
     until(pay_by + seconds(2)).await;
-    ahead.sweep(true).await.unwrap();
-    behind.sweep(true).await.unwrap();
+    ahead.sweep().await.unwrap();
+    ahead.keep_up().await.unwrap();
+    behind.sweep().await.unwrap();
+    behind.keep_up().await.unwrap();
     let event = shopper.confirm(&payment, "succeed", None).await;
     event.deliver(shopper).await.expect(200);
     let books = sale.rest().await;

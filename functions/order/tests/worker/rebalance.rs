@@ -118,7 +118,8 @@ async fn a_move_that_is_refused_keeps_no_gate_from_being_repaired() {
         let function = OrderFunction::start(&later).await.unwrap();
         deliver(&function, world, &[moves(world, 4)]).await;
         let sweeper = SweeperFunction::start(&later).await.unwrap();
-        assert!(sweeper.sweep(true).await.unwrap());
+        sweeper.sweep().await.unwrap();
+        assert!(sweeper.keep_up().await.unwrap());
         assert_eq!(capacities(world).await, (20, 1));
     }
     assert_eq!(left(world).await, (20, 1));
@@ -151,7 +152,8 @@ async fn a_stop_anywhere_makes_no_unit_and_the_comparison_finds_those_on_the_way
         for seconds in [1, 4, 70, 80] {
             let later = world.later(SignedDuration::from_secs(seconds));
             let sweeper = SweeperFunction::start(&later).await.unwrap();
-            assert!(sweeper.sweep(true).await.unwrap());
+            sweeper.sweep().await.unwrap();
+            assert!(sweeper.keep_up().await.unwrap());
             let (here, there) = left(world).await;
             assert!(here <= one.into() && there <= other.into(), "{point:?}");
             assert!(seconds > 60 || before == (here, there), "{point:?}");

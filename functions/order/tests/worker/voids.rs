@@ -212,5 +212,5 @@ async fn a_late_repeat_does_not_void_the_order_that_it_became() {
 
 async fn sweep(worker: &Worker) {
     let sweeper = SweeperFunction::start(&worker.world.environment).await;
-    sweeper.unwrap().sweep(false).await.unwrap();
+    sweeper.unwrap().sweep().await.unwrap();
 }

@@ -180,7 +180,7 @@ async fn a_gate_that_nobody_believes_is_not_compared_but_recovered() {
         let closed = world.ledger.close_life(&world.sale, domain::BucketId(0), 1);
         assert!(closed.await.unwrap());
         let sweeper = crate::sweeper(&world, SECOND).await;
-        let (swept, metrics) = testing::metrics_of(sweeper.sweep(true)).await;
+        let (swept, metrics) = testing::metrics_of(sweeper.keep_up()).await;
         assert!(swept.unwrap());
         assert_eq!(world.left(0).await, left);
         let told = metrics.of(runtime::Metric::FrozenBuckets, &world.sale);

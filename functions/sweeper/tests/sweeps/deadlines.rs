@@ -29,7 +29,7 @@ async fn a_hundred_holds_end_once_under_three_sweepers() {
         sweeper(&world, MINUTE * 2).await,
     ];
     let [a, b, c] = &sweepers;
-    let swept = tokio::join!(a.sweep(false), b.sweep(false), c.sweep(false));
+    let swept = tokio::join!(a.sweep(), b.sweep(), c.sweep());
     assert!(swept.0.unwrap() && swept.1.unwrap() && swept.2.unwrap());
     // What one of them left to another is found by the next.
     sweep(&world, MINUTE * 2).await;
@@ -165,7 +165,7 @@ async fn a_mark_whose_claim_had_no_unit_gives_none_back() {
         };
         let sweeps = async |environment| {
             let sweeper = SweeperFunction::start(&environment).await.unwrap();
-            assert!(sweeper.sweep(false).await.unwrap());
+            assert!(sweeper.sweep().await.unwrap());
         };
         let ((), voided) = interrupted_at(&world.environment, point, voids, sweeps).await;
         sweep(&world, MINUTE * 2).await;

@@ -24,10 +24,12 @@ async fn sweeper(world: &World, later: SignedDuration) -> SweeperFunction {
 
 /// One sweep, some time later.
 async fn sweep(world: &World, later: SignedDuration) {
-    assert!(sweeper(world, later).await.sweep(false).await.unwrap());
+    assert!(sweeper(world, later).await.sweep().await.unwrap());
 }
 
-/// One sweep with refunds and comparison, some time later.
+/// One sweep, then refunds and comparison, some time later.
 async fn keep_up(world: &World, later: SignedDuration) {
-    assert!(sweeper(world, later).await.sweep(true).await.unwrap());
+    let sweeper = sweeper(world, later).await;
+    assert!(sweeper.sweep().await.unwrap());
+    assert!(sweeper.keep_up().await.unwrap());
 }

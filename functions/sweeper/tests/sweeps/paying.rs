@@ -166,7 +166,7 @@ async fn no_unit_waits_for_the_provider_of_another_order() {
         }
     };
     tokio::select! {
-        swept = sweeper.sweep(false) => panic!("the provider has answered: {swept:?}"),
+        swept = sweeper.sweep() => panic!("the provider has answered: {swept:?}"),
         () = back => {}
     }
     assert_eq!(till.status().await, OrderStatus::Paying);

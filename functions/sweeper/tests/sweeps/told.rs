@@ -12,10 +12,18 @@ use testing::{Metrics, World, gates, metrics_of};
 use crate::{MINUTE, SECOND, sweeper};
 
 /// What one sweep some time later tells.
-async fn told(world: &World, later: SignedDuration, upkeep: bool) -> Metrics {
+async fn told_swept(world: &World, later: SignedDuration) -> Metrics {
     let sweeper = sweeper(world, later).await;
-    let (swept, metrics) = metrics_of(sweeper.sweep(upkeep)).await;
+    let (swept, metrics) = metrics_of(sweeper.sweep()).await;
     assert!(swept.unwrap());
+    metrics
+}
+
+/// What one look at refunds and counters some time later tells.
+async fn told_kept(world: &World, later: SignedDuration) -> Metrics {
+    let sweeper = sweeper(world, later).await;
+    let (kept, metrics) = metrics_of(sweeper.keep_up()).await;
+    assert!(kept.unwrap());
     metrics
 }
 
@@ -32,7 +40,7 @@ async fn every_hold_that_ends_is_counted_and_its_lag_is_told() {
     for n in 0..5 {
         ordered(&world, n % 2, &format!("shopper-{n}")).await;
     }
-    let metrics = told(&world, MINUTE + SECOND * 5, false).await;
+    let metrics = told_swept(&world, MINUTE + SECOND * 5).await;
     let expired = metrics.of(Metric::HoldsExpired, &world.sale);
     assert_eq!(expired.iter().sum::<f64>(), 5.0);
     let lags = metrics.overall(Metric::ReleaseLag);
@@ -44,7 +52,7 @@ async fn every_hold_that_ends_is_counted_and_its_lag_is_told() {
     }
     metrics.hold_none_of(["shopper-"]);
 
-    let again = told(&world, MINUTE + SECOND * 6, false).await;
+    let again = told_swept(&world, MINUTE + SECOND * 6).await;
     assert!(again.overall(Metric::ReleaseLag).is_empty());
 }
 
@@ -58,7 +66,7 @@ async fn what_another_sweeper_left_half_done_has_a_lag_too() {
     let expired = OrderStatus::Expired;
     let released = world.ledger.release(sale, bucket, &orders, expired, now);
     assert_eq!(released.await.unwrap().len(), 1);
-    let metrics = told(&world, MINUTE + SECOND * 5, false).await;
+    let metrics = told_swept(&world, MINUTE + SECOND * 5).await;
     let lags = metrics.overall(Metric::ReleaseLag);
     assert_eq!(lags.len(), 1);
     assert!((5_000.0..60_000.0).contains(&lags[0]), "{lags:?}");
@@ -68,13 +76,13 @@ async fn what_another_sweeper_left_half_done_has_a_lag_too() {
 async fn a_claim_without_an_order_is_counted_once_as_voided() {
     let world = World::open(&[5]).await;
     world.claim(0, "shopper-1", world.now() + MINUTE).await;
-    let metrics = told(&world, MINUTE + SECOND * 5, false).await;
+    let metrics = told_swept(&world, MINUTE + SECOND * 5).await;
     let sale = world.sale.to_string();
     let voided = [("sale", sale.as_str()), ("reason", "no_order")];
     assert_eq!(metrics.series(Metric::ClaimsVoided, &voided), [1.0]);
     assert_eq!(metrics.overall(Metric::ReleaseLag).len(), 1);
     metrics.hold_none_of(["shopper-1"]);
-    let again = told(&world, MINUTE + SECOND * 6, false).await;
+    let again = told_swept(&world, MINUTE + SECOND * 6).await;
     assert!(again.series(Metric::ClaimsVoided, &voided).is_empty());
 }
 
@@ -100,7 +108,7 @@ async fn a_comparison_tells_where_every_unit_is() {
     let paid = cashier.begin(begun.order).await;
     assert!(matches!(paid, Err(Refusal::AlreadyPaid)), "{paid:?}");
 
-    let metrics = told(&world, SECOND, true).await;
+    let metrics = told_kept(&world, SECOND).await;
     let one = |metric| {
         let values = metrics.of(metric, &world.sale);
         assert_eq!(values.len(), 1, "{metric:?}: {values:?}");
@@ -118,18 +126,23 @@ async fn a_comparison_tells_where_every_unit_is() {
     ] {
         assert_eq!(one(nothing), 0.0, "{nothing:?}");
     }
+    let intent = begun.intent.id.to_string();
+    metrics.hold_none_of(["shopper-", &intent, secret]);
+}
+
+#[tokio::test]
+async fn sweeps_are_heard_of_now_and_then() {
+    let world = World::open(&[10, 10]).await;
+    let sweeper = sweeper(&world, SECOND).await;
+    let ((), metrics) = metrics_of(async {
+        for _ in 0..3 {
+            assert!(sweeper.sweep().await.unwrap());
+        }
+    })
+    .await;
     // The heartbeat, and the nought by which the controller's silence is heard.
     assert_eq!(metrics.overall(Metric::SweeperLook), [1.0]);
     assert_eq!(metrics.overall(Metric::ControllerLook), [0.0]);
-    let intent = begun.intent.id.to_string();
-    metrics.hold_none_of(["shopper-", &intent, secret]);
-
-    // Without comparison there is nothing to tell.
-    let (swept, lines) = runtime::metrics::heard(async {
-        sweeper(&world, SECOND).await.sweep(false).await.unwrap()
-    })
-    .await;
-    assert!(swept && lines.is_empty(), "{lines:?}");
 }
 
 #[tokio::test]
@@ -143,7 +156,7 @@ async fn gaps_are_told_and_corrections_counted() {
         (MINUTE, 2.0, 1.0),
         (MINUTE * 2, 0.0, 0.0),
     ] {
-        let metrics = told(&world, later, true).await;
+        let metrics = told_kept(&world, later).await;
         assert_eq!(metrics.of(Metric::GateGap, &world.sale), [gap], "{later}");
         let mismatch = metrics.overall(Metric::GateMismatch);
         assert_eq!(mismatch, [corrected], "{later}");
@@ -159,7 +172,7 @@ async fn frozen_buckets_are_told_and_their_orders_still_counted() {
         .arg("FLUSH")
         .exec(&mut servers.connect(0).unwrap())
         .unwrap();
-    let metrics = told(&world, SECOND, true).await;
+    let metrics = told_kept(&world, SECOND).await;
     assert_eq!(metrics.overall(Metric::FrozenBuckets), [2.0]);
     assert_eq!(metrics.of(Metric::FrozenBuckets, &world.sale), [2.0]);
     assert_eq!(metrics.of(Metric::UnitsHeld, &world.sale), [1.0]);
@@ -175,7 +188,7 @@ async fn holds_that_the_gate_has_lost_are_told_as_overdue() {
         .arg(order.claim.to_string())
         .exec(&mut gates::shared().connect(0).unwrap())
         .unwrap();
-    let metrics = told(&world, MINUTE * 2, true).await;
+    let metrics = told_kept(&world, MINUTE * 2).await;
     assert_eq!(metrics.overall(Metric::OverdueHolds), [1.0]);
     assert_eq!(metrics.of(Metric::OverdueHolds, &world.sale), [1.0]);
     // Ended by the comparison, without the gate: no lag can be told.
@@ -184,7 +197,7 @@ async fn holds_that_the_gate_has_lost_are_told_as_overdue() {
 }
 
 #[tokio::test]
-async fn a_sweep_that_did_not_see_everything_is_no_heartbeat_and_no_sum() {
+async fn a_comparison_that_did_not_see_everything_is_no_sum() {
     let world = World::open(&[10, 10]).await;
     // One bucket's row can't be read.
     let mut damage = ledger::Transaction::new();
@@ -192,11 +205,12 @@ async fn a_sweep_that_did_not_see_everything_is_no_heartbeat_and_no_sum() {
     damage.put(&row, &json!({"capacity": "many"})).unwrap();
     let table = world.ledger.table();
     table.write_or_conflict(&damage).await.unwrap();
-    let metrics = told(&world, SECOND, true).await;
+    let metrics = told_kept(&world, SECOND).await;
     assert!(metrics.of(Metric::UnitsHeld, &world.sale).is_empty());
     assert_eq!(metrics.overall(Metric::FrozenBuckets), [0.0]);
     // Its deadlines can be swept all the same.
-    assert_eq!(metrics.overall(Metric::SweeperLook), [1.0]);
+    let swept = told_swept(&world, SECOND).await;
+    assert_eq!(swept.overall(Metric::SweeperLook), [1.0]);
 }
 
 #[tokio::test]
@@ -217,7 +231,7 @@ async fn refunds_that_the_provider_does_not_make_are_told() {
     let table = world.ledger.table();
     table.write_or_conflict(&damage).await.unwrap();
 
-    let metrics = told(&world, SECOND, true).await;
+    let metrics = told_kept(&world, SECOND).await;
     assert_eq!(metrics.overall(Metric::RefundsPending), [1.0]);
     assert_eq!(metrics.of(Metric::RefundsPending, &world.sale), [1.0]);
     assert_eq!(metrics.overall(Metric::RefundUnconfirmed), [1.0]);
