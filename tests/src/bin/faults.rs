@@ -5,7 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use runtime::Settings;
 use tests::faults::{Fault, Row, Scale, due, run};
+
+/// The run of many holds that fall due together, by this name.
+const HOLDS: &str = "holds";
 
 /// The table stands between these lines.
 const BEGIN: &str = "<!-- begin: make faults -->\n";
@@ -15,8 +20,8 @@ const END: &str = "<!-- end: make faults -->\n";
 #[command(about = "A sale for each fault, audited")]
 struct Cli {
     /// Only these, by name
-    #[arg(long, value_delimiter = ',', value_parser = fault)]
-    only: Vec<Fault>,
+    #[arg(long, value_delimiter = ',', value_parser = names())]
+    only: Vec<String>,
     /// Units on sale
     #[arg(long)]
     units: Option<u32>,
@@ -26,21 +31,23 @@ struct Cli {
     /// Of everything that is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Without the run of ten thousand holds that fall due together
-    #[arg(long)]
-    without_due: bool,
     /// Write the table into this file, between its marks
     #[arg(long)]
     into: Option<PathBuf>,
-    /// Show all that the drill says of every run
+    /// Show all that the drill says of every run, and what the functions log
     #[arg(long)]
     verbose: bool,
 }
 
-fn fault(name: &str) -> Result<Fault, String> {
-    let names: Vec<_> = Fault::ALL.map(Fault::name).into();
-    let found = Fault::ALL.into_iter().find(|fault| fault.name() == name);
-    found.ok_or_else(|| format!("one of {}", names.join(", ")))
+impl Cli {
+    fn runs(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|one| one == name)
+    }
+}
+
+fn names() -> PossibleValuesParser {
+    let faults = Fault::ALL.map(Fault::name).into_iter();
+    PossibleValuesParser::new(faults.chain([HOLDS]))
 }
 
 #[tokio::main]
@@ -50,14 +57,14 @@ async fn main() -> anyhow::Result<ExitCode> {
     scale.seed = cli.seed;
     scale.units = cli.units.unwrap_or(scale.units);
     scale.shoppers = cli.shoppers.unwrap_or(scale.shoppers);
-    let chosen = match cli.only.is_empty() {
-        true => Fault::ALL.to_vec(),
-        false => cli.only,
-    };
+    if cli.verbose {
+        runtime::init_telemetry(&Settings::from_process());
+    }
     let mut table = format!("{}\n", Row::head());
     println!("{}", Row::head());
     let mut holds = true;
-    for fault in chosen {
+    let chosen = Fault::ALL.into_iter();
+    for fault in chosen.filter(|fault| cli.runs(fault.name())) {
         let row = run(fault, scale).await?;
         println!("{}", row.line());
         if cli.verbose || !row.holds() {
@@ -69,10 +76,11 @@ async fn main() -> anyhow::Result<ExitCode> {
         table += &format!("{}\n", row.line());
         holds &= row.holds();
     }
-    if !cli.without_due {
+    if cli.runs(HOLDS) {
         let lapsed = due::run(due::HOLDS).await?;
         println!("\n{lapsed}");
         table += &format!("\n{lapsed}\n");
+        holds &= lapsed.in_time();
     }
     if let Some(file) = cli.into {
         let text = std::fs::read_to_string(&file)

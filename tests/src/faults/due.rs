@@ -4,8 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use domain::{BucketId, ClaimId, Money, Order, OrderStatus};
-use gate::Hold;
-use gate::upkeep::{Known, Truth};
+use gate::{Ask, Decision};
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::Outcome;
 use local::{GateServers, Options};
@@ -31,6 +30,8 @@ const CLAIMS_PER_S: u32 = 100;
 const WATCHED_S: u32 = 6;
 /// No script may take longer.
 const SLOW_MICROS: u32 = 10_000;
+/// Of a hundred units 99 are back so long after their deadline.
+const IN_TIME_MS: i64 = 2_000;
 /// Beyond this the units are not coming back.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -51,6 +52,14 @@ pub struct Lapsed {
     busy: (Duration, u64),
     /// One release of forty holds, alone.
     alone: Duration,
+}
+
+impl Lapsed {
+    /// Whether the units were back as soon as is promised.
+    pub fn in_time(&self) -> bool {
+        let [_, p99, _] = self.lag_ms;
+        p99 <= IN_TIME_MS
+    }
 }
 
 impl fmt::Display for Lapsed {
@@ -215,7 +224,7 @@ fn order(sale: &OnSale<'_>, bucket: BucketId, n: u32, pay_by: Timestamp) -> Orde
     }
 }
 
-/// Fills every bucket with holds, in the ledger and at its gate.
+/// Fills every bucket with holds, at its gate and in the ledger.
 async fn hold_all(sale: &OnSale<'_>, first_due: Timestamp) -> anyhow::Result<()> {
     let (ledger, gate) = (sale.shop.ledger(), sale.shop.gate());
     let gates = sale.gates().await;
@@ -235,6 +244,12 @@ async fn hold_all(sale: &OnSale<'_>, first_due: Timestamp) -> anyhow::Result<()>
                     )
                 })
                 .collect();
+            let bucket_gate = gate.bucket(address);
+            for order in &orders {
+                let asked = bucket_gate.claim(&ask(order)).await?;
+                let claimed = matches!(asked, Decision::Claimed(_));
+                anyhow::ensure!(claimed, "a claim was refused: {asked:?}");
+            }
             for batch in orders.chunks(BATCH) {
                 let written = ledger
                     .create_orders(id, bucket, address.epoch, 1, batch)
@@ -242,31 +257,23 @@ async fn hold_all(sale: &OnSale<'_>, first_due: Timestamp) -> anyhow::Result<()>
                 let all = written.iter().all(|one| *one == Outcome::Created);
                 anyhow::ensure!(all, "an order was refused");
             }
-            let truth = Truth {
-                left: 0,
-                taken: row.capacity,
-                claims: orders.iter().map(known).collect(),
-                ..Truth::default()
-            };
-            anyhow::Ok(gate.load(address, &truth).await?)
+            let due = gate.look(&address.tag).await?.due;
+            anyhow::ensure!(due == u64::from(row.capacity), "{due} have a deadline");
+            Ok(())
         }
     }))
     .await;
     filled.into_iter().collect()
 }
 
-fn known(order: &Order) -> Known {
-    Known {
-        hold: Hold {
-            claim: order.claim.clone(),
-            quantity: order.quantity,
-            taken_here: order.quantity,
-            turn: 0,
-            pay_by: order.pay_by,
-            shopper: order.shopper.clone(),
-        },
-        due: order.deadline(),
-        counts: true,
+fn ask(order: &Order) -> Ask<'_> {
+    Ask {
+        shopper: &order.shopper,
+        claim: &order.claim,
+        quantity: order.quantity,
+        limit: 1,
+        pay_by: order.pay_by,
+        rate_per_s: None,
     }
 }
 
