@@ -6,12 +6,11 @@ import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { load, viewerRequest } from '../edge/runtime.mjs';
+import { callOrigin } from './origin.mjs';
 
 const SITE = new URL('./site/', import.meta.url);
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml' };
 const ORIGINS = /^\/(v1|_dev|\.well-known)\//;
-// What is about a connection, and what this server says itself.
-const HOP = new Set(['host', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'accept-encoding', 'date']);
 
 export class Front {
   #store;
@@ -73,10 +72,8 @@ export class Front {
     return { status: answer.statusCode, headers: flat, body: answer.body };
   }
 
-  async atOrigin({ method, path, headers, body }) {
-    const kept = (all) => Object.fromEntries([...all].filter(([name]) => !HOP.has(name)));
-    const answer = await fetch(this.origin + path, { method, headers: kept(Object.entries(headers)), body: body?.length ? body : undefined });
-    return { status: answer.status, headers: kept(answer.headers), body: await answer.text() };
+  atOrigin({ path, ...call }) {
+    return callOrigin(this.origin + path, call);
   }
 
   async #file(pathname, response) {
