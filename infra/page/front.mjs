@@ -1,11 +1,12 @@
 // What stands in front of the origin in the cloud, on one machine: the page's
-// files, compressed, and the edge function, which reads its documents from the
-// local stand-in of the store that the publisher writes.
+// files, compressed for who takes that, and the edge function, which reads its
+// documents from the local stand-in of the store that the publisher writes.
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { load, viewerRequest } from '../edge/runtime.mjs';
+import { takesGzip } from './encoding.mjs';
 import { callOrigin } from './origin.mjs';
 
 const SITE = new URL('./site/', import.meta.url);
@@ -51,7 +52,7 @@ export class Front {
 
   async #answer(request, response) {
     const { pathname } = new URL(request.url, 'http://front');
-    if (!ORIGINS.test(pathname)) return this.#file(pathname, response);
+    if (!ORIGINS.test(pathname)) return this.#file(pathname, request.headers['accept-encoding'], response);
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     const { status, headers, body } = await this.call({ method: request.method, path: request.url, headers: request.headers, body: Buffer.concat(chunks) });
@@ -76,11 +77,12 @@ export class Front {
     return callOrigin(this.origin + path, call);
   }
 
-  async #file(pathname, response) {
+  async #file(pathname, accepted, response) {
     const name = pathname === '/' ? 'index.html' : pathname.slice(1);
     const content = /^[a-z]+\.[a-z]+$/.test(name) && await readFile(new URL(name, SITE)).catch(() => null);
     if (!content) return response.writeHead(404).end();
-    response.writeHead(200, { 'content-type': TYPES[extname(name)], 'content-encoding': 'gzip', 'cache-control': 'public, max-age=300' });
-    return response.end(gzipSync(content));
+    const headers = { 'content-type': TYPES[extname(name)], 'cache-control': 'public, max-age=300', vary: 'accept-encoding' };
+    if (!takesGzip(accepted)) return response.writeHead(200, headers).end(content);
+    return response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(gzipSync(content));
   }
 }

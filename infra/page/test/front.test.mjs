@@ -1,9 +1,12 @@
-// What the local front does with a call on its way: large bodies.
+// What the local front does with a call on its way: large bodies, encodings.
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { createServer, request } from 'node:http';
 import { createServer as createPlain } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+import { readFileSync } from 'node:fs';
 import { Front } from '../front.mjs';
+import { takesGzip } from '../encoding.mjs';
 
 const LARGE = Buffer.alloc(7 * 1024 * 1024, 'x');
 const REFUSAL = '{"message":"Request Entity Too Large"}';
@@ -78,4 +81,35 @@ test('a large body reaches an origin that takes it', async () => {
 test('an origin that is away is 502', async () => {
   const away = createPlain((socket) => socket.destroy());
   await before(away, async (front) => assert.equal((await post(front.url, {})).status, 502));
+});
+
+test('gzip is for who takes it', () => {
+  for (const header of ['gzip', 'GZIP', 'br, gzip;q=0.5', 'gzip ; q=1', '*', 'identity;q=0, *;q=0.1']) {
+    assert.equal(takesGzip(header), true, header);
+  }
+  for (const header of [undefined, '', 'identity', 'br', 'gzip;q=0', 'gzip; q=0.000, *', '*;q=0', 'br;q=1, gzip;q=x']) {
+    assert.equal(takesGzip(header), false, `${header}`);
+  }
+});
+
+test('a file is the same either way', async () => {
+  const file = readFileSync(new URL('../site/app.js', import.meta.url));
+  const get = (url, encoding) => new Promise((done) => {
+    request(`${url}/app.js`, { headers: encoding ? { 'accept-encoding': encoding } : {} }, async (response) => {
+      const chunks = [];
+      for await (const chunk of response) chunks.push(chunk);
+      done([response.headers, Buffer.concat(chunks)]);
+    }).end();
+  });
+  await before(createServer(), async (front) => {
+    const [packed, small] = await get(front.url, 'gzip, br');
+    assert.equal(packed['content-encoding'], 'gzip');
+    assert.deepEqual(gunzipSync(small), file);
+    for (const encoding of [undefined, 'gzip;q=0']) {
+      const [plain, whole] = await get(front.url, encoding);
+      assert.equal(plain['content-encoding'], undefined);
+      assert.equal(plain.vary, 'accept-encoding');
+      assert.deepEqual(whole, file);
+    }
+  });
 });
