@@ -1,17 +1,17 @@
 // What stands in front of the origin in the cloud, on one machine: the page's
-// files, compressed, and the edge function, which reads its documents from the
-// local stand-in of the store that the publisher writes.
+// files, compressed for who takes that, and the edge function, which reads its
+// documents from the local stand-in of the store that the publisher writes.
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { load, viewerRequest } from '../edge/runtime.mjs';
+import { takesGzip } from './encoding.mjs';
+import { callOrigin } from './origin.mjs';
 
 const SITE = new URL('./site/', import.meta.url);
 const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml' };
 const ORIGINS = /^\/(v1|_dev|\.well-known)\//;
-// What is about a connection, and what this server says itself.
-const HOP = new Set(['host', 'connection', 'keep-alive', 'transfer-encoding', 'content-length', 'accept-encoding', 'date']);
 
 export class Front {
   #store;
@@ -52,7 +52,7 @@ export class Front {
 
   async #answer(request, response) {
     const { pathname } = new URL(request.url, 'http://front');
-    if (!ORIGINS.test(pathname)) return this.#file(pathname, response);
+    if (!ORIGINS.test(pathname)) return this.#file(pathname, request.headers['accept-encoding'], response);
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
     const { status, headers, body } = await this.call({ method: request.method, path: request.url, headers: request.headers, body: Buffer.concat(chunks) });
@@ -73,17 +73,16 @@ export class Front {
     return { status: answer.statusCode, headers: flat, body: answer.body };
   }
 
-  async atOrigin({ method, path, headers, body }) {
-    const kept = (all) => Object.fromEntries([...all].filter(([name]) => !HOP.has(name)));
-    const answer = await fetch(this.origin + path, { method, headers: kept(Object.entries(headers)), body: body?.length ? body : undefined });
-    return { status: answer.status, headers: kept(answer.headers), body: await answer.text() };
+  atOrigin({ path, ...call }) {
+    return callOrigin(this.origin + path, call);
   }
 
-  async #file(pathname, response) {
+  async #file(pathname, accepted, response) {
     const name = pathname === '/' ? 'index.html' : pathname.slice(1);
     const content = /^[a-z]+\.[a-z]+$/.test(name) && await readFile(new URL(name, SITE)).catch(() => null);
     if (!content) return response.writeHead(404).end();
-    response.writeHead(200, { 'content-type': TYPES[extname(name)], 'content-encoding': 'gzip', 'cache-control': 'public, max-age=300' });
-    return response.end(gzipSync(content));
+    const headers = { 'content-type': TYPES[extname(name)], 'cache-control': 'public, max-age=300', vary: 'accept-encoding' };
+    if (!takesGzip(accepted)) return response.writeHead(200, headers).end(content);
+    return response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(gzipSync(content));
   }
 }

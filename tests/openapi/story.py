@@ -15,6 +15,9 @@ INDIA = timezone(timedelta(hours=5, minutes=30))
 # Of the draws. All entries below fit into it, on a slow machine too.
 WINDOW_MS = 1_500
 
+# What the story has the system log as an error on purpose, while its gates answer.
+PROVOKED = ["a payment succeeded for an order that does not exist"]
+
 # How long an environment may answer from a sale that it read.
 CACHE_S = 1.1
 
@@ -291,6 +294,14 @@ class Story:
         report("200", bucket=0)
         for bucket in ("999", "-1", "x", ""):
             report(invalid, bucket=bucket)
+        report(invalid, buckets=1)
+        report("400 malformed_request", bucket=[0, 1])
+        ask = lambda expect, **query: self.send(  # noqa: E731
+            "preflight", expect, path={"sale": "later"}, headers=self.admin, query=query)
+        ask("200", shoppers=5_000, seconds=10)
+        ask(invalid, shopers=5_000)
+        ask("400 malformed_request", seconds=[10, 20])
+        self.send("listSales", "400 malformed_request", headers=self.admin, query={"limit": [1, 2]})
 
     def draw(self):
         until = self.opens - time.time()

@@ -27,10 +27,10 @@ use runtime::{Clock, Environment};
 const CONCURRENCY: usize = 16;
 
 /// Sales on a page of the list, unless the merchant says another number.
-const PAGE: usize = 50;
+const PAGE: u64 = 50;
 
 /// Most sales on a page.
-const PAGE_MAX: usize = 100;
+const PAGE_MAX: u64 = 100;
 
 /// The scope that a merchant's session must have.
 const SCOPE: &str = "sales.admin";
@@ -87,21 +87,11 @@ impl HttpFunction for AdminFunction {
 impl AdminFunction {
     /// Sales in the order of their names, a page at a time.
     async fn list(&self, call: &Call) -> Result<Reply, Problem> {
-        let after = match call.query("after") {
-            None => None,
-            Some(text) => Some(
-                text.parse::<SaleId>()
-                    .map_err(|error| Problem::field("after", error))?,
-            ),
-        };
-        let limit = match call.query("limit").map(str::parse) {
-            None => PAGE,
-            Some(Ok(limit)) if (1..=PAGE_MAX).contains(&limit) => limit,
-            Some(_) => {
-                let range = format_args!("must be an integer from 1 to {PAGE_MAX}");
-                return Err(Problem::field("limit", range));
-            }
-        };
+        let mut query = call.query()?;
+        let after: Option<SaleId> = query.text("after");
+        let limit = query.digits("limit", 1..=PAGE_MAX);
+        query.finish().map_err(Problem::fields)?;
+        let limit = limit.unwrap_or(PAGE) as usize;
         let mut ids = self.ledger.sales(false).await?;
         ids.retain(|id| after.as_ref().is_none_or(|after| id > after));
         let more = ids.len() > limit;

@@ -41,19 +41,14 @@ struct Units {
 impl AdminFunction {
     /// The whole sale, or with `?bucket=` every order and payment of one.
     pub(crate) async fn report(&self, call: &Call) -> Result<Reply, Problem> {
+        let mut query = call.query()?;
         let sale = self.sale(&call.sale()?).await?;
-        match call.query("bucket") {
+        let last = sale.config.buckets - 1;
+        let bucket = query.digits("bucket", 0..=last.into());
+        query.finish().map_err(Problem::fields)?;
+        match bucket {
             None => self.summary(&sale).await,
-            Some(text) => {
-                let last = sale.config.buckets - 1;
-                match text.parse::<u16>() {
-                    Ok(n) if n <= last => self.bucket_report(&sale, BucketId(n)).await,
-                    _ => Err(Problem::field(
-                        "bucket",
-                        format_args!("must be an integer from 0 to {last}"),
-                    )),
-                }
-            }
+            Some(bucket) => self.bucket_report(&sale, BucketId(bucket as u16)).await,
         }
     }
 

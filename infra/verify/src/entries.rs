@@ -7,7 +7,7 @@ use anyhow::Context;
 use domain::PassId;
 use domain::draw::{Drawn, Ticket};
 
-use crate::{Check, Draw};
+use crate::{Check, Draw, read_pass};
 
 /// So many standard errors are chance no more: once in two million.
 const ERRORS: f64 = 5.0;
@@ -36,8 +36,7 @@ pub fn read_entries(text: &str) -> anyhow::Result<Vec<Entry>> {
         let Some(pass) = words.next().filter(|pass| !pass.starts_with('#')) else {
             continue;
         };
-        let pass = pass.parse::<PassId>();
-        let pass = pass.with_context(|| format!("line {number} has no pass id"))?;
+        let pass = read_pass(pass).with_context(|| format!("line {number} has no pass id"))?;
         let ticket = words.next().map(str::parse::<f64>).transpose();
         let ticket = ticket.with_context(|| format!("line {number} has no ticket"))?;
         entries.push(Entry {

@@ -7,6 +7,7 @@
 //! of all who did is checked against the count.
 
 mod entries;
+mod pass;
 mod published;
 mod rounds;
 
@@ -16,6 +17,7 @@ use domain::PassId;
 use domain::draw::{Drawn, Ticket, commitment, secret_bytes};
 
 pub use entries::{Entry, read_entries};
+pub use pass::read_pass;
 pub use published::{Draw, Published, Report, Round};
 
 /// One thing that was looked at, and what does not fit.

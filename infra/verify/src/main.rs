@@ -10,7 +10,7 @@ use clap::Parser;
 use domain::PassId;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use verify::{Evidence, Found, Published, check, find, read_entries};
+use verify::{Evidence, Found, Published, check, find, read_entries, read_pass};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -33,7 +33,7 @@ struct Cli {
     #[arg(long, requires = "entries")]
     all: bool,
     /// Says where this pass was in line
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = read_pass)]
     pass: Vec<PassId>,
 }
 

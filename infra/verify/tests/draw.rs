@@ -200,6 +200,16 @@ fn the_command_says_what_it_found() {
         said.contains(&format!("{pass}: number {place} of ")),
         "{said}"
     );
+    let long = format!("{pass}0");
+    let upper = format!("{:032X}", 0xfade);
+    for slip in ["zzz", "", &long, &upper] {
+        let (said, code) = run(&sale, &["--pass", slip]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(
+            said.contains("32 hexadecimal digits in lower case"),
+            "{said}"
+        );
+    }
     sale["draw"]["secret"] = json!(hex(&[8; 32]));
     let (said, code) = run(&sale, &[]);
     assert_eq!(code, Some(1), "{said}");
@@ -210,4 +220,16 @@ fn the_command_says_what_it_found() {
         assert_eq!(code, Some(2), "{said}");
     }
     assert_eq!(run(&Value::Null, &["no-such-file"]).1, Some(2));
+}
+
+#[test]
+fn a_line_without_a_pass_id_is_named() {
+    let pass = entry(5).pass;
+    let read = verify::read_entries(&format!("# pass ticket\n\n{pass} 0.25\n")).unwrap();
+    assert_eq!(read[0].pass, pass);
+    let error = verify::read_entries(&format!("{pass}\nzzz 0.25\n")).unwrap_err();
+    assert_eq!(
+        format!("{error:#}"),
+        "line 2 has no pass id: a pass id is 32 hexadecimal digits in lower case"
+    );
 }

@@ -33,7 +33,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The body or a header can't be read.
+    /// The body or the query can't be read.
     MalformedRequest = "malformed_request", BAD_REQUEST, "The request can't be read.";
     /// `Idempotency-Key` is missing or not usable.
     InvalidIdempotencyKey = "invalid_idempotency_key", BAD_REQUEST, "The Idempotency-Key is missing or not valid.";

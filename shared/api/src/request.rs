@@ -1,6 +1,6 @@
 //! Requests: a call of API Gateway (HTTP API, payload 2.0), read strictly.
 
-use domain::input::{self, Fields};
+use domain::input::{self, Fields, Unreadable};
 use domain::{SaleId, ShopperId};
 use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
@@ -54,9 +54,16 @@ impl Call {
         self.path("sale")
     }
 
-    /// A query parameter, if it was sent.
-    pub fn query(&self, parameter: &str) -> Option<&str> {
-        self.request.query_string_parameters_ref()?.first(parameter)
+    /// The query, to be taken apart parameter by parameter; each is a text.
+    ///
+    /// # Errors
+    /// A parameter was sent twice.
+    pub fn query(&self) -> Result<Fields, Problem> {
+        let sent = self.request.query_string_parameters_ref();
+        let mut sent: Vec<_> = sent.into_iter().flat_map(|sent| sent.iter()).collect();
+        // They come in no order; an answer has one.
+        sent.sort_unstable();
+        input::query(sent).map(Fields::of).map_err(unreadable)
     }
 
     /// A header, whatever its case. One that was sent and is no visible ASCII is
@@ -118,8 +125,7 @@ impl Call {
     /// # Errors
     /// It is not.
     pub fn object(&self) -> Result<Map<String, Value>, Problem> {
-        input::object(self.bytes())
-            .map_err(|error| Problem::new(Code::MalformedRequest).detail(error.0))
+        input::object(self.bytes()).map_err(unreadable)
     }
 
     /// The body as one JSON object, to be taken apart field by field.
@@ -146,4 +152,8 @@ impl Call {
             _ => "",
         }
     }
+}
+
+fn unreadable(error: Unreadable) -> Problem {
+    Problem::new(Code::MalformedRequest).detail(error.0)
 }

@@ -1,7 +1,8 @@
-//! Strict reading of JSON that a client sent. Every error names its field;
+//! Strict reading of JSON, or of a query, that a client sent. Every error names its field;
 //! all of them are collected, so a merchant mends a sale in one go.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -32,15 +33,15 @@ impl FieldError {
     }
 }
 
-/// Why a body could not be read at all.
+/// Why a body or a query could not be read at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotAnObject(pub String);
+pub struct Unreadable(pub String);
 
 /// Reads one JSON object. An empty body is an empty object.
 ///
 /// # Errors
 /// Not JSON, not an object, a member given twice, or something behind it.
-pub fn object(body: &[u8]) -> Result<Map<String, Value>, NotAnObject> {
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, Unreadable> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
@@ -48,11 +49,28 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, NotAnObject> {
     let value = Strict
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value))
-        .map_err(|error| NotAnObject(error.to_string()))?;
+        .map_err(|error| Unreadable(error.to_string()))?;
     match value {
         Value::Object(members) => Ok(members),
-        _ => Err(NotAnObject("the body must be a JSON object".to_owned())),
+        _ => Err(Unreadable("the body must be a JSON object".to_owned())),
     }
+}
+
+/// Reads a query as an object of texts.
+///
+/// # Errors
+/// A parameter given twice: as with a member, two readers could see two requests.
+pub fn query<'a>(
+    parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Map<String, Value>, Unreadable> {
+    let mut members = Map::new();
+    for (name, text) in parameters {
+        if members.insert(name.to_owned(), text.into()).is_some() {
+            let name = shortened(name);
+            return Err(Unreadable(format!("parameter {name:?} is given twice")));
+        }
+    }
+    Ok(members)
 }
 
 /// A JSON value in which no object has a member twice: `serde_json` would
@@ -152,8 +170,28 @@ impl Fields {
     }
 
     /// An optional integer within a range, written without point and exponent.
-    pub fn integer(&mut self, field: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
-        match self.take(field)?.as_u64() {
+    pub fn integer(&mut self, field: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let sent = self.take(field)?.as_u64();
+        self.within(field, sent, range)
+    }
+
+    /// The same, of a text in decimal digits, which is what a query has.
+    pub fn digits(&mut self, field: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let sent = self.take(field)?;
+        let sent = sent
+            .as_str()
+            .filter(|text| text.bytes().all(|b| b.is_ascii_digit()))
+            .and_then(|text| text.parse().ok());
+        self.within(field, sent, range)
+    }
+
+    fn within(
+        &mut self,
+        field: &str,
+        sent: Option<u64>,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        match sent {
             Some(value) if range.contains(&value) => Some(value),
             _ => {
                 let (least, most) = range.into_inner();
@@ -299,6 +337,36 @@ mod tests {
             .map(|e| e.field)
             .collect();
         assert_eq!(names, ["a", "b", "c.d", "c.odd", "f", "e"]);
+    }
+
+    #[test]
+    fn a_query_is_read_as_strictly() {
+        let sent = [
+            ("a", "9"),
+            ("b", "10"),
+            ("c", "+1"),
+            ("d", ""),
+            ("after", "s1"),
+            ("e", "1"),
+        ];
+        let mut fields = Fields::of(query(sent).unwrap());
+        assert_eq!(fields.digits("a", 1..=9), Some(9));
+        for name in ["b", "c", "d"] {
+            assert_eq!(fields.digits(name, 1..=9), None, "{name}");
+        }
+        assert_eq!(fields.digits("f", 1..=9), None);
+        assert_eq!(fields.text::<String>("after").unwrap(), "s1");
+        let names: Vec<_> = fields
+            .finish()
+            .unwrap_err()
+            .into_iter()
+            .map(|e| e.field)
+            .collect();
+        assert_eq!(names, ["b", "c", "d", "e"]);
+        assert_eq!(
+            query([("a", "1"), ("a", "1")]).unwrap_err().0,
+            "parameter \"a\" is given twice"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,6 +25,9 @@ const CHANGE_MARGIN: SignedDuration = SignedDuration::from_secs(15);
 /// Times of a sale are before the year 9999, so that what is kept of it for
 /// weeks after its end still has a time. In seconds since 1970.
 const TIME_MAX_S: i64 = 253_370_764_800;
+
+/// What is said of a time that is later.
+const TOO_LATE: &str = "must be before the year 9999";
 
 /// How a sale decides who may claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,20 +100,26 @@ impl std::str::FromStr for OffsetTime {
             && bytes[13] == b':'
             && bytes[16] == b':'
             && !text.contains('[');
-        let zone = bytes.get(19..).and_then(|rest| {
-            let start = rest.iter().position(|b| matches!(b, b'Z' | b'+' | b'-'))?;
-            std::str::from_utf8(&rest[start..]).ok()
-        });
+        let (civil, zone) = text
+            .get(19..)
+            .and_then(|rest| rest.find(['Z', '+', '-']))
+            .map(|length| text.split_at(19 + length))
+            .filter(|_| shape)
+            .ok_or(EXPECTED)?;
         let seconds = match zone {
-            Some("Z") => 0,
+            "Z" => 0,
             // RFC 3339: "-00:00" says that the local offset is unknown.
-            Some("-00:00") | None => return Err(EXPECTED),
-            Some(zone) => offset_seconds(zone).ok_or(EXPECTED)?,
+            "-00:00" => return Err(EXPECTED),
+            zone => offset_seconds(zone).ok_or(EXPECTED)?,
         };
         let offset = jiff::tz::Offset::from_seconds(seconds).map_err(|_| EXPECTED)?;
         match text.parse::<Timestamp>() {
-            Ok(at) if shape => Ok(Self { at, offset }),
-            _ => Err(EXPECTED),
+            Ok(at) => Ok(Self { at, offset }),
+            // The last hours of 9999 are well written and no instant of jiff's.
+            Err(_) if civil.starts_with("9999") && civil.parse::<DateTime>().is_ok() => {
+                Err(TOO_LATE)
+            }
+            Err(_) => Err(EXPECTED),
         }
     }
 }
@@ -375,7 +385,7 @@ fn early(fields: &mut Fields, field: &str, time: Option<OffsetTime>) -> Option<O
     if time.at.as_second() < TIME_MAX_S {
         return Some(time);
     }
-    fields.wrong(field, "must be before the year 9999");
+    fields.wrong(field, TOO_LATE);
     None
 }
 
@@ -702,6 +712,25 @@ pub(crate) mod tests {
         ] {
             let errors = errors_of(field, json!(time));
             assert_eq!(errors.first().map(String::as_str), wrong, "{time}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_time_of_9999_is_the_year() {
+        let reason = |time: &str| time.parse::<OffsetTime>().unwrap_err();
+        for late in [
+            "9999-12-31T23:59:59Z",
+            "9999-12-30T22:00:01.5Z",
+            "9999-12-31T23:59:59-05:30",
+        ] {
+            assert_eq!(reason(late), TOO_LATE, "{late}");
+        }
+        for none in [
+            "9999-12-32T00:00:00Z",
+            "9999-12-31 23:59:59Z",
+            "9999-12-31T23:59:59",
+        ] {
+            assert_ne!(reason(none), TOO_LATE, "{none}");
         }
     }
 

@@ -63,23 +63,20 @@ pub(super) struct Asked {
     concurrency_quota: Option<u64>,
 }
 
-/// Reads the call's parameters.
+/// Reads the call's parameters. One that is not known is refused: left unread, a slip
+/// of the pen would leave its check undone.
 pub(super) fn asked(call: &Call) -> Result<Asked, Problem> {
-    let number = |name: &str, most: u64| match call.query(name).map(str::parse) {
-        None => Ok(None),
-        Some(Ok(number)) if (1..=most).contains(&number) => Ok(Some(number)),
-        Some(_) => {
-            let range = format_args!("must be an integer from 1 to {most}");
-            Err(Problem::field(name, range))
-        }
+    let mut query = call.query()?;
+    let mut number = |name, most| query.digits(name, 1..=most);
+    let asked = Asked {
+        shoppers: number("shoppers", 1_000_000_000),
+        units: number("units", UNITS_MAX.into()),
+        seconds: number("seconds", 86_400),
+        api_quota: number("api_quota", 10_000_000),
+        concurrency_quota: number("concurrency_quota", 10_000_000),
     };
-    Ok(Asked {
-        shoppers: number("shoppers", 1_000_000_000)?,
-        units: number("units", UNITS_MAX.into())?,
-        seconds: number("seconds", 86_400)?,
-        api_quota: number("api_quota", 10_000_000)?,
-        concurrency_quota: number("concurrency_quota", 10_000_000)?,
-    })
+    query.finish().map_err(Problem::fields)?;
+    Ok(asked)
 }
 
 /// What is expected of a sale.
