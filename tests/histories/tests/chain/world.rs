@@ -340,7 +340,10 @@ impl<'a> World<'a> {
 
     pub(crate) async fn sweep(&self, environment: &Environment, compares: bool) {
         let sweeper = SweeperFunction::start(environment).await.unwrap();
-        sweeper.sweep(compares).await.unwrap();
+        sweeper.sweep().await.unwrap();
+        if compares {
+            sweeper.keep_up().await.unwrap();
+        }
     }
 
     /// Sweeps until an order has ended: a gate may be too slow for one look.
