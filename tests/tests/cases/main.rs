@@ -19,6 +19,7 @@ mod moments;
 mod money;
 mod network;
 mod outbox;
+mod provider;
 mod stock;
 mod template;
 mod time;
