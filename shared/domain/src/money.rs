@@ -48,7 +48,7 @@ const HUNDREDTHS: &str = "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BG
     STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VES WST XCD YER ZAR ZMW ZWG";
 
 /// An ISO 4217 currency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Currency([u8; 3]);
 
@@ -59,6 +59,18 @@ impl Currency {
             .iter()
             .find(|(code, _)| *code == self.code())
             .map_or(2, |(_, exponent)| *exponent)
+    }
+
+    /// So many minor units, with as many decimals as the currency has:
+    /// `INR 9999.00`, `JPY 10000`. Wide enough for sums.
+    pub fn shown(self, amount: u128) -> String {
+        let exponent = usize::from(self.exponent());
+        let scale = 10u128.pow(exponent as u32);
+        let whole = format!("{} {}", self.code(), amount / scale);
+        match exponent {
+            0 => whole,
+            _ => format!("{whole}.{:0exponent$}", amount % scale),
+        }
     }
 
     /// The code in capitals.
@@ -110,15 +122,9 @@ impl Money {
 }
 
 impl fmt::Display for Money {
-    /// With as many decimals as the currency has: `INR 9999.00`, `JPY 10000`.
+    /// As [`Currency::shown`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exponent = usize::from(self.currency.exponent());
-        let scale = 10u64.pow(exponent as u32);
-        write!(f, "{} {}", self.currency.code(), self.amount / scale)?;
-        if exponent > 0 {
-            write!(f, ".{:0exponent$}", self.amount % scale)?;
-        }
-        Ok(())
+        f.write_str(&self.currency.shown(self.amount.into()))
     }
 }
 
