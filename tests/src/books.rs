@@ -130,7 +130,9 @@ impl Books {
                 broken.push(format!("INV-C: {payment}, {owed} refunds"));
             }
         }
-        for order in self.orders().filter(|order| order["status"] == "PAID") {
+        // What costs nothing is paid without one.
+        let paid = self.orders().filter(|order| order["status"] == "PAID");
+        for order in paid.filter(|order| order["amount"] != 0) {
             if !self
                 .payments()
                 .any(|payment| payment["intent"] == order["intent"])
