@@ -154,6 +154,29 @@ mod tests {
         }
     }
 
+    /// C15: what is shown is read back as the same number of minor units.
+    #[test]
+    fn every_minor_unit_is_shown() {
+        for (currency, exponent) in [("JPY", 0), ("INR", 2), ("USD", 2), ("KWD", 3)] {
+            let most = AMOUNT_MAX - 1_000;
+            for amount in (0..=10_000)
+                .chain([26_390, 58_242, 9_999_999_999])
+                .chain(most..=AMOUNT_MAX)
+            {
+                let shown = money(amount, currency).to_string();
+                let digits = shown.strip_prefix(currency).unwrap().trim_start();
+                let decimals = digits.split_once('.').map_or(0, |(_, part)| part.len());
+                assert_eq!(decimals, exponent, "{shown}");
+                let read: u64 = digits.replace('.', "").parse().unwrap();
+                assert_eq!(read, amount, "{shown}");
+            }
+        }
+        // A sum can be more than an amount.
+        let sum = u128::from(AMOUNT_MAX) * 10_000;
+        let kwd: Currency = "KWD".parse().unwrap();
+        assert_eq!(kwd.shown(sum), "KWD 90071992547409910.000");
+    }
+
     #[test]
     fn codes_are_checked() {
         for code in ["inr", "", "IN", "INRR", "XXX", "ABC"] {
