@@ -130,9 +130,9 @@ impl Books {
                 broken.push(format!("INV-C: {payment}, {owed} refunds"));
             }
         }
-        // What costs nothing is paid without one.
-        let paid = self.orders().filter(|order| order["status"] == "PAID");
-        for order in paid.filter(|order| order["amount"] != 0) {
+        // What costs nothing is captured by nobody.
+        let to_pay = |order: &&Value| order["status"] == "PAID" && order["amount"] != 0;
+        for order in self.orders().filter(to_pay) {
             if !self
                 .payments()
                 .any(|payment| payment["intent"] == order["intent"])

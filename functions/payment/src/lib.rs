@@ -1,7 +1,6 @@
 //! The payment function: shows an order, opens its payment, and takes the
 //! provider's webhooks. The rules of money are in [`payment::cashier`].
 
-mod free;
 mod order;
 mod sandbox;
 mod webhook;

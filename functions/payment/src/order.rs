@@ -20,9 +20,6 @@ impl PaymentFunction {
     pub(crate) async fn create_payment(&self, call: &Call) -> Result<Reply, Problem> {
         call.fields()?.finish().map_err(Problem::fields)?;
         let (order, _) = self.own(call).await?;
-        if order.money.amount == 0 {
-            return self.take(order).await;
-        }
         let begun = self.cashier.begin(order).await.map_err(refused)?;
         Reply::created(begun.new, &self.payment(&begun))
     }

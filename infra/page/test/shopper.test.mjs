@@ -124,7 +124,7 @@ test('what costs nothing is taken without a provider', async () => {
   world.admit();
   await world.pass(5_400);
   assert.equal(shopper.phase, 'hold');
-  world.answers.payments = () => [201, { order_id: 'o1', amount: 0, currency: 'INR', status: 'paid' }];
+  world.answers.payments = () => [201, { provider: 'none', amount: 0, currency: 'INR', order_id: 'o1', status: 'paid' }];
   world.answers.read = () => [200, world.claim('PAID')];
   await shopper.pay();
   assert.equal(shopper.phase, 'paid');

@@ -1,6 +1,6 @@
 //! Payments: attempts, intents, events of the provider, refunds.
 //!
-//! Three things are not as one row per order would have them:
+//! Two things are not as one row per order would have them:
 //!
 //! - **A refund is its own row**, one for an intent, ever. An order that is
 //!   `PAID` can have a second capture that must go back, and an `EXPIRED`
@@ -9,8 +9,6 @@
 //! - **`PENDING_PAYMENT` may become `PAID`** for the intent that was just
 //!   declined: the success overtook the decline, or followed it. The money is
 //!   captured and the unit is still held, so this is `PAYING → PAID` seen late.
-//! - **What costs nothing** goes from `PENDING_PAYMENT` to `PAID` without intent
-//!   or provider.
 //!
 //! Events are judged by intent and transition, never by when they arrive; the
 //! event's row is written in the same transaction as its effect.
@@ -280,30 +278,6 @@ impl Ledger {
             Err(reasons) if failed(&reasons, 1) => Written::Before,
             Err(_) => Written::Stale,
         })
-    }
-
-    /// Marks an order that costs nothing as paid, before `pay_by`. Nobody is to
-    /// capture anything for it, so it has no intent. Whether this call did.
-    ///
-    /// # Errors
-    /// No answer: reading the order again tells.
-    pub async fn pay_nothing(&self, order: &Order, now: Timestamp) -> Result<bool, Error> {
-        let mut writes = Transaction::new();
-        writes
-            .update(
-                &key::order(&order.claim),
-                "SET #status = :paid, changed_at = :now",
-            )
-            .only_if(
-                "#status = :pending AND amount = :nothing AND attribute_not_exists(intent) \
-                 AND pay_by > :now",
-            )
-            .name("#status", "status")
-            .text(":paid", OrderStatus::Paid.name())
-            .text(":pending", OrderStatus::PendingPayment.name())
-            .number(":nothing", 0)
-            .number(":now", now.as_millisecond());
-        Ok(self.table.write(&writes).await?.is_ok())
     }
 
     /// Notes that a capture must go back, once for an intent, together with

@@ -21,9 +21,6 @@ pub const REFUND_MAX: SignedDuration = SignedDuration::from_mins(10);
 /// Providers tell of a capture within this, or whoever ends the hold asks.
 pub const TOLD_MAX: SignedDuration = SignedDuration::from_mins(20);
 
-/// A provider's list may be so far behind what it told us.
-pub const LISTED_MAX: SignedDuration = SignedDuration::from_mins(5);
-
 /// An order, as far as its money goes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct OrderLine {
@@ -38,8 +35,6 @@ pub struct OrderLine {
     pub money: Money,
     /// Where it is.
     pub status: OrderStatus,
-    /// Since when.
-    pub changed_at: Timestamp,
 }
 
 /// A refund that the ledger owes, or notes as made.
@@ -81,7 +76,6 @@ impl From<&Order> for OrderLine {
             intent: order.intent.clone(),
             money: order.money,
             status: order.status,
-            changed_at: order.changed_at,
         }
     }
 }
@@ -111,8 +105,6 @@ pub struct Difference {
     pub expected: Option<Money>,
     /// What it is.
     pub found: Option<Money>,
-    /// Whether it may mend itself.
-    pub done: Done,
 }
 
 impl Difference {
@@ -129,7 +121,8 @@ impl Difference {
             about: Some(about),
             expected: amount(self.expected),
             found: amount(self.found),
-            done: self.done,
+            // Nobody else may move money.
+            done: Done::NeedsPerson,
         }
     }
 }
@@ -161,7 +154,6 @@ pub fn overdue(refunds: &[RefundLine], now: Timestamp) -> Vec<Difference> {
         intent: Some(refund.intent.clone()),
         expected: Some(refund.money),
         found: None,
-        done: Done::NeedsPerson,
     })
     .collect()
 }
@@ -206,10 +198,6 @@ pub fn compare(
         intent: order.intent.clone(),
         expected: Some(order.money),
         found: None,
-        done: match now - order.changed_at <= LISTED_MAX {
-            true => Done::Awaited,
-            false => Done::NeedsPerson,
-        },
     }));
     found
 }
@@ -274,7 +262,6 @@ impl CaptureLine {
             intent: Some(self.intent.clone()),
             expected,
             found,
-            done: Done::NeedsPerson,
         }
     }
 
@@ -319,7 +306,6 @@ mod tests {
             intent: Some(intent(by)),
             money: money(5),
             status,
-            changed_at: THEN,
         }
     }
 
@@ -502,18 +488,12 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_is_given_time_to_tell_and_to_list() {
-        let second = SignedDuration::from_secs(1);
+    fn a_provider_is_given_time_to_tell() {
         let mut early = good();
         early.captures.push(capture(3, "x", 5, 0));
         assert_eq!(early.at(THEN + TOLD_MAX), []);
-        assert_eq!(early.at(THEN + TOLD_MAX + second).len(), 1);
-        let mut unlisted = good();
-        unlisted.captures.remove(0);
-        // It is a difference, so that the sale does not count as proved.
-        let done = |now| unlisted.at(now)[0].done;
-        assert_eq!(done(THEN + LISTED_MAX), Done::Awaited);
-        assert_eq!(done(THEN + LISTED_MAX + second), Done::NeedsPerson);
+        let over = TOLD_MAX + SignedDuration::from_secs(1);
+        assert_eq!(early.at(THEN + over).len(), 1);
     }
 
     #[test]
