@@ -74,4 +74,6 @@ fn the_launch_fits_its_sale() {
     assert!(number("WarmEnvironments") <= number("ShopperConcurrency"));
     assert!(number("GateShards") * number("GateReplicas") > 0);
     assert!(!given["AlarmEmail"].is_empty(), "somebody hears of alarms");
+    assert_ne!(given["PaymentProvider"], "sandbox", "money moves");
+    assert!(!given.contains_key("Rehearsal"), "it is none");
 }

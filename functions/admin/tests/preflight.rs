@@ -535,6 +535,19 @@ async fn the_sandbox_is_for_rehearsals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_costs_nothing_needs_no_provider() {
+    let tomorrow = Clock::system().now() + SignedDuration::from_hours(24);
+    let close = tomorrow + SignedDuration::from_hours(1);
+    let free = json!({"opens_at": tomorrow.to_string(), "closes_at": close.to_string(),
+        "price": {"amount": 0, "currency": "INR"}});
+    let world = World::new(testing::gates::shared(), &[6, 4], free).await;
+    let launch = with_variables(&world.environment, &[("REHEARSAL", "false")]);
+    let (_, checks) = preflight(&launch, &world, "").await;
+    let expected = ("ok".to_owned(), "none is asked: the price is 0".to_owned());
+    assert_eq!(checks["payment_provider"], expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_forecast_is_made_of_whole_numbers() {
     let world = world().await;
     let function = AdminFunction::start(&world.environment).await.unwrap();

@@ -9,10 +9,12 @@ use gate::upkeep::Correction;
 use jiff::{SignedDuration, Timestamp};
 use ledger::Error;
 use ledger::orders::WholeBucket;
+use payment::ProviderPayment;
 use reconcile::compare::{At, Error as Uncompared, Finding, Follow, Seen, overdue};
+use reconcile::money::{self, CaptureLine, OrderLine, RefundLine};
 use reconcile::report::{Counts, Done, Kind, Mismatch};
 
-use crate::{ReconcilerFunction, money};
+use crate::ReconcilerFunction;
 
 /// What the sweeper ends within seconds is wrong after this.
 pub(crate) const LATE: SignedDuration = SignedDuration::from_secs(60);
@@ -183,19 +185,34 @@ impl ReconcilerFunction {
         // After the orders: what paid one of them was captured before.
         let captures = self.provider.list(&sale.id, bucket).await;
         let refunds = self.ledger.refunds(&sale.id, bucket).await?;
+        let refunds: Vec<_> = refunds.iter().map(RefundLine::from).collect();
         let now = self.clock.now();
-        mismatches.extend(money::refunds(bucket, &refunds, now));
-        match captures {
+        let mut found = money::overdue(&refunds, now);
+        let answered = match captures {
             Ok(captures) => {
-                mismatches.extend(money::captures(bucket, orders, &refunds, &captures, now));
-                Ok(true)
+                let orders: Vec<_> = orders.iter().map(OrderLine::from).collect();
+                let captures: Vec<_> = captures.into_iter().map(line).collect();
+                found.extend(money::compare(&orders, &refunds, &captures, now));
+                true
             }
             Err(error) => {
                 tracing::warn!(sale = %sale.id, %bucket, %error,
                     "the provider's books can't be read");
-                Ok(false)
+                false
             }
-        }
+        };
+        mismatches.extend(found.iter().map(|one| one.mismatch(bucket)));
+        Ok(answered)
+    }
+}
+
+fn line(payment: ProviderPayment) -> CaptureLine {
+    CaptureLine {
+        intent: payment.intent,
+        order_id: payment.order,
+        money: payment.captured,
+        captured_at: payment.captured_at,
+        refund_amount: payment.refunded.map_or(0, |money| money.amount),
     }
 }
 

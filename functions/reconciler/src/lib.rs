@@ -14,7 +14,6 @@
 mod books;
 mod bucket;
 mod look;
-mod money;
 mod tell;
 
 use std::sync::Arc;

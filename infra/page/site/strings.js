@@ -23,7 +23,7 @@ export const LANGUAGES = {
     likely: 'likely', possible: 'possible', unlikely: 'unlikely',
     admitted_kicker: 'It’s your turn', admitted_title: 'Claiming a unit for you', admitted_text: 'Nothing to do. Claims are spread over a few seconds, so that every one gets through.',
     confirming_kicker: 'Almost there', confirming_title: 'Confirming your unit', confirming_text: 'Your claim is stored. We are writing the order.',
-    hold_kicker: 'Held for you until {until}', hold_title: 'Pay to make it yours', hold_text: 'After that the unit goes to the next in line. Nothing is charged before you pay.',
+    hold_kicker: 'Held for you until {until}', hold_title: 'Pay to make it yours', take_title: 'Confirm to make it yours', hold_text: 'After that the unit goes to the next in line. Nothing is charged before you pay.',
     paying_kicker: 'Held for you', paying_title: 'Your payment is on its way', paying_text: 'This takes a moment. You can close this page: the payment counts all the same.',
     paid_kicker: 'Paid', paid_title: 'It’s yours', paid_text: 'Thank you. Your order:\n{order}',
     lapsed_kicker: 'Hold ended', lapsed_title: 'This unit went to the next in line', lapsed_text: 'It was not paid in time, or given back. Nothing was charged.',
@@ -38,7 +38,7 @@ export const LANGUAGES = {
     you: 'You', may_buy: '{count} may buy', held: '{count} units held',
 
     enter: 'Enter the draw', entering: 'Sending your tap …', join: 'Join the line', buy: 'Buy now', buying: 'One moment …',
-    opens_at: 'Opens {opens}', pay: 'Pay {price}', starting: 'Starting the payment …', resume: 'Continue to pay',
+    opens_at: 'Opens {opens}', pay: 'Pay {price}', take: 'Take it, it costs nothing', starting: 'Starting the payment …', resume: 'Continue to pay',
     give_back: 'Give it back', sure: 'Really give it back?', subscribe: 'Tell me if one comes back', subscribed: 'We will tell you.',
     pass_ready: 'Your pass is ready.', pass_wait: 'Getting your pass …',
 
@@ -80,7 +80,7 @@ export const LANGUAGES = {
     likely: 'की संभावना अच्छी', possible: 'संभव', unlikely: 'की संभावना कम',
     admitted_kicker: 'आपकी बारी है', admitted_title: 'आपके लिए यूनिट का दावा हो रहा है', admitted_text: 'कुछ करना नहीं है। दावे कुछ सेकंड में बाँटे जाते हैं, ताकि हर एक पहुँचे।',
     confirming_kicker: 'बस थोड़ा और', confirming_title: 'आपकी यूनिट की पुष्टि हो रही है', confirming_text: 'आपका दावा दर्ज है। हम ऑर्डर लिख रहे हैं।',
-    hold_kicker: '{until} तक आपके लिए', hold_title: 'भुगतान करें और यह आपका', hold_text: 'उसके बाद यूनिट अगले व्यक्ति को मिलेगी। भुगतान से पहले कुछ नहीं कटता।',
+    hold_kicker: '{until} तक आपके लिए', hold_title: 'भुगतान करें और यह आपका', take_title: 'पुष्टि करें और यह आपका', hold_text: 'उसके बाद यूनिट अगले व्यक्ति को मिलेगी। भुगतान से पहले कुछ नहीं कटता।',
     paying_kicker: 'आपके लिए रोकी गई', paying_title: 'आपका भुगतान हो रहा है', paying_text: 'इसमें थोड़ा समय लगता है। आप यह पेज बंद कर सकते हैं: भुगतान फिर भी गिना जाएगा।',
     paid_kicker: 'भुगतान हुआ', paid_title: 'यह आपका है', paid_text: 'धन्यवाद। आपका ऑर्डर:\n{order}',
     lapsed_kicker: 'समय समाप्त', lapsed_title: 'यह यूनिट अगले व्यक्ति को मिली', lapsed_text: 'समय पर भुगतान नहीं हुआ, या इसे लौटा दिया गया। कुछ नहीं कटा।',
@@ -95,7 +95,7 @@ export const LANGUAGES = {
     you: 'आप', may_buy: '{count} ख़रीद सकते हैं', held: '{count} यूनिट रोकी गईं',
 
     enter: 'ड्रॉ में शामिल हों', entering: 'आपका टैप भेजा जा रहा है …', join: 'कतार में लगें', buy: 'अभी ख़रीदें', buying: 'एक क्षण …',
-    opens_at: '{opens} पर शुरू', pay: '{price} चुकाएँ', starting: 'भुगतान शुरू हो रहा है …', resume: 'भुगतान जारी रखें',
+    opens_at: '{opens} पर शुरू', pay: '{price} चुकाएँ', take: 'ले लें, कुछ चुकाना नहीं है', starting: 'भुगतान शुरू हो रहा है …', resume: 'भुगतान जारी रखें',
     give_back: 'लौटा दें', sure: 'सच में लौटा दें?', subscribe: 'यूनिट लौटे तो बताएँ', subscribed: 'हम आपको बताएँगे।',
     pass_ready: 'आपका पास तैयार है।', pass_wait: 'आपका पास लिया जा रहा है …',
 

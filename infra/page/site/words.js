@@ -13,13 +13,14 @@ export function wordsOf({ phase, sale, status, mine, busy, notice }, now, langua
   const gaps = sale && status ? gapsOf({ sale, status, mine }, now, language) : {};
   const t = (key) => say(language, key, gaps);
   const isRace = sale?.mode === 'race';
+  const isFree = sale?.price.amount === 0;
   const paused = status?.paused && !['paid', 'ended', 'lapsed', 'voided', 'hold', 'paying'].includes(phase);
   const shown = {
     kicker: t(`${phase}_kicker`),
-    title: phase === 'open' && isRace ? t('race_title') : phase === 'waiting' ? t('place') : t(`${phase}_title`),
+    title: t(titleOf(phase, isRace, isFree)),
     text: textOf(phase, isRace, t),
     step: STEPS[phase] ?? null,
-    button: buttonOf({ phase, busy, isRace, mine }, t),
+    button: buttonOf({ phase, busy, isRace, isFree, mine }, t),
     second: secondOf({ phase, busy, mine }, t),
     hint: hintOf({ phase, mine }, t),
     notice: (paused && t('paused')) || (notice && t(notice)) || '',
@@ -30,20 +31,26 @@ export function wordsOf({ phase, sale, status, mine, busy, notice }, now, langua
   return shown;
 }
 
+function titleOf(phase, isRace, isFree) {
+  if (phase === 'open' && isRace) return 'race_title';
+  if (phase === 'hold' && isFree) return 'take_title';
+  return phase === 'waiting' ? 'place' : `${phase}_title`;
+}
+
 function textOf(phase, isRace, t) {
   if (phase === 'early') return t(isRace ? 'early_race' : 'early_draw');
   if (phase === 'open' && isRace) return t('race_text');
   return t(`${phase}_text`);
 }
 
-function buttonOf({ phase, busy, isRace, mine }, t) {
+function buttonOf({ phase, busy, isRace, isFree, mine }, t) {
   switch (phase) {
     case 'early': return { label: t('opens_at'), action: 'tap', live: false };
     case 'open': return busy
       ? { label: t(isRace ? 'buying' : 'entering'), action: 'tap', live: false }
       : { label: t(isRace ? 'buy' : 'enter'), action: 'tap', live: true };
     case 'late': return { label: t(busy ? 'entering' : 'join'), action: 'tap', live: !busy };
-    case 'hold': return { label: t(busy === 'pay' ? 'starting' : 'pay'), action: 'pay', live: !busy };
+    case 'hold': return { label: t(busy === 'pay' ? 'starting' : isFree ? 'take' : 'pay'), action: 'pay', live: !busy };
     case 'paying': return { label: t(busy ? 'starting' : 'resume'), action: 'pay', live: !busy };
     case 'waiting': case 'waitlist': return mine.subscribed
       ? null
@@ -117,14 +124,20 @@ export function verdictOf(check, language) {
 const share = (part, whole) => (whole > 0 ? Math.min(part / whole, 1) : 0);
 const tagOf = (language) => `${language}-IN`;
 
-/** `₹9,999`: as many decimals as the currency has, none if they are all 0. */
+/**
+ * `₹9,999`: as many decimals as the currency has, none if they are all 0. The API's
+ * text says how many that are. The decimal point is set in the digits, never by a
+ * division, whose result may be another number: 2^53 - 1 minor units stay what they are.
+ */
 export function money({ amount, currency, display }, language) {
   const decimals = display.split('.')[1]?.length ?? 0;
-  const value = amount / 10 ** decimals;
-  const shown = Number.isInteger(value) ? 0 : decimals;
+  const digits = String(amount).padStart(decimals + 1, '0');
+  const [whole, part] = [digits.slice(0, digits.length - decimals), digits.slice(digits.length - decimals)];
+  const shown = /[1-9]/.test(part) ? decimals : 0;
+  // A text is formatted digit by digit; a number would be a double first.
   return new Intl.NumberFormat(tagOf(language), {
     style: 'currency', currency, minimumFractionDigits: shown, maximumFractionDigits: shown,
-  }).format(value);
+  }).format(shown ? `${whole}.${part}` : whole);
 }
 
 /** `12:00`, with the day if it is another one. In the reader's own zone. */

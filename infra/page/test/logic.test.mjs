@@ -233,11 +233,38 @@ test('the number on the waitlist is the server\'s, also for who was admitted and
   assert.equal(at(0.5).gaps.served, '10,000 units held');
 });
 
-test('money has the decimals of its currency, and times are counted to the end', () => {
+test('money has the decimals of its currency, to the last minor unit', () => {
+  const shown = (amount, currency, display) => money({ amount, currency, display }, 'en').replace(/[^\d.]/g, '');
   assert.equal(money(SALE.price, 'en'), '₹9,999');
   assert.equal(money({ amount: 999_950, currency: 'INR', display: 'INR 9999.50' }, 'en'), '₹9,999.50');
-  assert.match(money({ amount: 9_999, currency: 'JPY', display: 'JPY 9999' }, 'en'), /9,999$/);
-  assert.match(money({ amount: 9_999, currency: 'BHD', display: 'BHD 9.999' }, 'en'), /9\.999$/);
+  assert.equal(money({ amount: 1_999, currency: 'USD', display: 'USD 19.99' }, 'en'), '$19.99');
+  for (const [amount, currency, display] of [
+    [1, 'INR', 'INR 0.01'], [9_007_199_254_740_991, 'INR', 'INR 90071992547409.91'],
+    [5, 'USD', 'USD 0.05'], [820, 'USD', 'USD 8.20'], [58_242, 'USD', 'USD 582.42'], [9_007_199_254_740_989, 'USD', 'USD 90071992547409.89'],
+    [1, 'JPY', 'JPY 1'], [9_999, 'JPY', 'JPY 9999'], [9_007_199_254_740_991, 'JPY', 'JPY 9007199254740991'],
+    [10, 'KWD', 'KWD 0.010'], [10_005, 'KWD', 'KWD 10.005'], [9_007_199_254_740_991, 'KWD', 'KWD 9007199254740.991'],
+  ]) {
+    // The API's text, but for the signs between thousands.
+    assert.equal(shown(amount, currency, display), display.slice(4), display);
+  }
+  // Decimals that say nothing are left out.
+  assert.deepEqual([shown(0, 'KWD', 'KWD 0.000'), shown(10_000, 'KWD', 'KWD 10.000'), shown(100, 'USD', 'USD 1.00')], ['0', '10', '1']);
+});
+
+test('each of the first ten thousand amounts is shown as it is', () => {
+  for (const [currency, decimals] of [['INR', 2], ['USD', 2], ['JPY', 0], ['KWD', 3]]) {
+    const scale = 10 ** decimals;
+    for (let amount = 0; amount <= 10_000; amount++) {
+      const part = String(amount % scale).padStart(decimals, '0');
+      const whole = String(Math.trunc(amount / scale));
+      const display = `${currency} ${decimals ? `${whole}.${part}` : whole}`;
+      const expected = decimals && amount % scale ? `${whole}.${part}` : whole;
+      assert.equal(money({ amount, currency, display }, 'en').replace(/[^\d.]/g, ''), expected, display);
+    }
+  }
+});
+
+test('times are counted to the end', () => {
   assert.deepEqual([clockOf(598_001), clockOf(1), clockOf(0), clockOf(-5), clockOf(3_723_000), clockOf(90_000_000)],
     ['09:59', '00:01', '00:00', '00:00', '1:02:03', '25:00:00']);
   assert.deepEqual(partsOf(90_061_000), { days: 1, hours: 1, minutes: 1, seconds: 1 });

@@ -116,6 +116,20 @@ test('one tap, and the page does the rest up to the payment', async () => {
   assert.equal(shopper.phase, 'paid');
 });
 
+test('what costs nothing is taken without a provider', async () => {
+  const world = new World();
+  world.sale.price = { amount: 0, currency: 'INR', display: 'INR 0.00' };
+  const shopper = await world.opened({ store: { pay: async () => assert.fail('nothing is to be paid') } });
+  await shopper.tap();
+  world.admit();
+  await world.pass(5_400);
+  assert.equal(shopper.phase, 'hold');
+  world.answers.payments = () => [201, { provider: 'none', amount: 0, currency: 'INR', order_id: 'o1', status: 'paid' }];
+  world.answers.read = () => [200, world.claim('PAID')];
+  await shopper.pay();
+  assert.equal(shopper.phase, 'paid');
+});
+
 test('who is to be counted has a ticket at once, and sends the tap again until it is counted', async () => {
   for (const [body, taps] of [[{ counted: false }, 3], [{}, 1]]) {
     const world = new World();

@@ -48,7 +48,7 @@ const HUNDREDTHS: &str = "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BG
     STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD UYU UZS VES WST XCD YER ZAR ZMW ZWG";
 
 /// An ISO 4217 currency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Currency([u8; 3]);
 
@@ -59,6 +59,18 @@ impl Currency {
             .iter()
             .find(|(code, _)| *code == self.code())
             .map_or(2, |(_, exponent)| *exponent)
+    }
+
+    /// So many minor units, with as many decimals as the currency has:
+    /// `INR 9999.00`, `JPY 10000`. Wide enough for sums.
+    pub fn shown(self, amount: u128) -> String {
+        let exponent = usize::from(self.exponent());
+        let scale = 10u128.pow(exponent as u32);
+        let whole = format!("{} {}", self.code(), amount / scale);
+        match exponent {
+            0 => whole,
+            _ => format!("{whole}.{:0exponent$}", amount % scale),
+        }
     }
 
     /// The code in capitals.
@@ -110,15 +122,9 @@ impl Money {
 }
 
 impl fmt::Display for Money {
-    /// With as many decimals as the currency has: `INR 9999.00`, `JPY 10000`.
+    /// As [`Currency::shown`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let exponent = usize::from(self.currency.exponent());
-        let scale = 10u64.pow(exponent as u32);
-        write!(f, "{} {}", self.currency.code(), self.amount / scale)?;
-        if exponent > 0 {
-            write!(f, ".{:0exponent$}", self.amount % scale)?;
-        }
-        Ok(())
+        f.write_str(&self.currency.shown(self.amount.into()))
     }
 }
 
@@ -146,6 +152,29 @@ mod tests {
         ] {
             assert_eq!(money(amount, currency).to_string(), shown);
         }
+    }
+
+    /// C15: what is shown is read back as the same number of minor units.
+    #[test]
+    fn every_minor_unit_is_shown() {
+        for (currency, exponent) in [("JPY", 0), ("INR", 2), ("USD", 2), ("KWD", 3)] {
+            let most = AMOUNT_MAX - 1_000;
+            for amount in (0..=10_000)
+                .chain([26_390, 58_242, 9_999_999_999])
+                .chain(most..=AMOUNT_MAX)
+            {
+                let shown = money(amount, currency).to_string();
+                let digits = shown.strip_prefix(currency).unwrap().trim_start();
+                let decimals = digits.split_once('.').map_or(0, |(_, part)| part.len());
+                assert_eq!(decimals, exponent, "{shown}");
+                let read: u64 = digits.replace('.', "").parse().unwrap();
+                assert_eq!(read, amount, "{shown}");
+            }
+        }
+        // A sum can be more than an amount.
+        let sum = u128::from(AMOUNT_MAX) * 10_000;
+        let kwd: Currency = "KWD".parse().unwrap();
+        assert_eq!(kwd.shown(sum), "KWD 90071992547409910.000");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a reconciliation came to: kept in the sale's partition, so that the
 //! merchant reads what was found and done, also of the runs before.
 
+use std::fmt;
+
 use domain::order::millis;
 use domain::{BucketId, SaleId};
 use jiff::Timestamp;
@@ -50,15 +52,30 @@ pub enum Kind {
     CustomerOver,
     /// A customer's row does not know a claim that became an order.
     CustomerLacksClaim,
-    /// A paid order has no capture of its amount at the provider.
+    /// A paid order has no capture at the provider.
     PaidWithoutCapture,
+    /// What pays an order is not its amount, or was captured for another order.
+    CaptureWrong,
     /// A capture belongs to no paid order and is not to go back.
     CaptureUnaccounted,
-    /// A refund was noted that the provider did not make, or the other way
-    /// round, or of what pays an order.
+    /// An order is paid, and another capture for it is not to go back.
+    CapturedTwice,
+    /// A refund was noted as made that the provider did not make, or not all of.
+    RefundMissing,
+    /// More went back than was captured, or goes back in two refunds.
+    RefundedTwice,
+    /// A refund was made that nobody noted, or of what pays an order, or another
+    /// amount was noted than was captured.
     RefundWrong,
     /// A refund is owed for too long.
     RefundOverdue,
+}
+
+impl fmt::Display for Kind {
+    /// Its name, as reports have it: `gate_high`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// What was done about a mismatch.

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a panic is a test's report
 
 mod books;
+mod closing;
 mod draw;
 mod drills;
 mod edge;
@@ -19,6 +20,7 @@ mod moments;
 mod money;
 mod network;
 mod outbox;
+mod provider;
 mod stock;
 mod template;
 mod time;

@@ -28,7 +28,7 @@ fn read(from: &str, to: &str) -> Template {
 }
 
 /// A number that no other test has.
-fn nonce() -> u32 {
+pub(crate) fn nonce() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -8,6 +8,7 @@
 //! | `table` | the ledger's table |
 //! | `forecast` | what is expected against what is set: rates, environments, write units |
 //! | `secrets` | keys and secrets |
+//! | `provider` | the payment provider, and whose its keys are |
 //! | `alarms` | alarms |
 //!
 //! What the template sets (rates, concurrency) comes as variables, so that
@@ -18,6 +19,7 @@ mod alarms;
 mod cluster;
 mod engine;
 mod forecast;
+mod provider;
 mod secrets;
 mod stock;
 mod table;
@@ -34,6 +36,7 @@ use serde_json::json;
 
 use crate::AdminFunction;
 use forecast::{Forecast, Limits};
+use provider::Keys;
 
 /// Longest wait for a connection to a service of AWS: without an endpoint in
 /// the network there is none.
@@ -88,7 +91,9 @@ pub(crate) struct Deployment {
     /// What the names of all alarms begin with.
     alarms: Option<String>,
     limits: Limits,
-    /// Nothing is really sold, so the sandbox may be the provider.
+    keys: Keys,
+    /// Nothing is really sold: the sandbox may be the provider, or a real one with a
+    /// test key.
     rehearses: bool,
 }
 
@@ -112,6 +117,7 @@ impl Deployment {
             secrets: list(settings, "SECRETS"),
             alarms: named("ALARM_PREFIX"),
             limits: Limits::read(settings)?,
+            keys: Keys::read(settings),
             rehearses: settings.parse_or("REHEARSAL", false)?,
         })
     }
@@ -137,12 +143,13 @@ impl AdminFunction {
         ];
         checks.extend(self.check_gates(&sale, &gates).await);
         checks.push(self.check_spread(&gates).await);
-        let (engine, cluster, table, secrets, alarms) = tokio::join!(
+        let (engine, cluster, table, secrets, alarms, provider) = tokio::join!(
             self.check_engine(&gates),
             self.deployment.check_cluster(),
             self.check_table(&forecast),
             self.deployment.check_secrets(),
             self.deployment.check_alarms(),
+            self.check_provider(&sale),
         );
         checks.extend(engine.checks);
         checks.extend(cluster);
@@ -150,12 +157,7 @@ impl AdminFunction {
         checks.extend(forecast.checks(&self.deployment.limits, engine.primaries));
         checks.push(secrets);
         checks.push(alarms);
-        checks.push(check(
-            "payment_provider",
-            self.provider.as_sandbox().is_none() || self.deployment.rehearses,
-            self.provider.name().to_owned(),
-            "No money moves: whoever has an intent confirms it. A rehearsal says Rehearsal=true.",
-        ));
+        checks.push(provider);
         let ready = checks.iter().all(|check| check.result != Outcome::NotOk);
         Reply::ok(&json!({"sale_id": sale.id, "ready": ready, "checks": checks}))
     }
