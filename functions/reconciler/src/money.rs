@@ -33,7 +33,9 @@ pub(crate) fn captures(
     captures: &[ProviderPayment],
     now: Timestamp,
 ) -> Vec<Mismatch> {
-    let paid = orders.iter().filter(|of| of.status == OrderStatus::Paid);
+    // What costs nothing is paid without a provider.
+    let is_paid = |of: &&Order| of.status == OrderStatus::Paid && of.money.amount > 0;
+    let paid = orders.iter().filter(is_paid);
     let mut paid: HashMap<&IntentId, &Order> = paid
         .clone()
         .filter_map(|order| Some((order.intent.as_ref()?, order)))
@@ -75,9 +77,8 @@ pub(crate) fn captures(
     for (intent, order) in paid {
         wrong.push(say(Kind::PaidWithoutCapture, intent, order.money.amount, 0));
     }
-    let unbound = orders
-        .iter()
-        .filter(|of| of.status == OrderStatus::Paid && of.intent.is_none());
+    let unbound = orders.iter().filter(is_paid);
+    let unbound = unbound.filter(|of| of.intent.is_none());
     let kind = Kind::PaidWithoutCapture;
     wrong.extend(unbound.map(|of| Mismatch::of(kind, bucket, &of.claim, Done::NeedsPerson)));
     wrong
@@ -205,6 +206,12 @@ mod tests {
             let found = kinds(status, taken.clone(), owed, later);
             assert_eq!(found, right, "{status:?} {taken:?} {owed:?}");
         }
+        let free = Order {
+            money: money(0),
+            intent: None,
+            ..order(Paid)
+        };
+        assert_eq!(captures(BucketId(0), &[free], &[], &[], NOW + later), []);
         // The provider may not have told of it yet.
         assert_eq!(kinds(Expired, Some(capture(5, None)), None, soon), []);
     }

@@ -112,6 +112,8 @@ export class Shopper {
         this.notice = payment.error === 'expired' ? 'too_late' : null;
         return this.#readClaim();
       }
+      // What costs nothing is paid by the tap.
+      if (payment.body.status === 'paid') return this.#readClaim();
       this.#keep({ paying: true });
       this.#changed();
       const outcome = await store.pay(payment.body).catch(() => 'unknown');

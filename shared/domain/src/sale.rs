@@ -212,7 +212,7 @@ impl SaleConfig {
         let sku = text_of_length(fields, "sku", 64);
         let name = text_of_length(fields, "name", 200);
         let price = fields.nested("price", |price| {
-            let amount = price.integer("amount", 1..=AMOUNT_MAX);
+            let amount = price.integer("amount", 0..=AMOUNT_MAX);
             let amount = price.require("amount", amount);
             let currency = price.text::<Currency>("currency");
             let currency = price.require("currency", currency);
@@ -734,7 +734,7 @@ pub(crate) mod tests {
             );
         }
         for amount in [
-            json!(0),
+            json!(-1),
             json!("100.50"),
             json!(19.99),
             json!(9_007_199_254_740_993u64),

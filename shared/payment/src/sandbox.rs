@@ -238,6 +238,10 @@ impl Provider for SandboxProvider {
         "sandbox-signature"
     }
 
+    fn takes(&self, _: Money) -> Result<(), String> {
+        Ok(())
+    }
+
     fn verify_webhook(
         &self,
         signature: &str,
@@ -329,7 +333,12 @@ impl Provider for SandboxProvider {
         }
     }
 
-    async fn list(&self, sale: &SaleId, bucket: BucketId) -> Result<Vec<ProviderPayment>, Error> {
+    async fn list(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+        _: Timestamp,
+    ) -> Result<Vec<ProviderPayment>, Error> {
         let partition = key::sandbox_partition(sale, bucket);
         let rows = self.ledger.table().query(&partition, "").await;
         let mut payments = Vec::new();
