@@ -125,8 +125,8 @@ impl StripeShop {
     /// Every capture in Stripe's books.
     pub async fn captures(&self) -> Vec<Capture> {
         let list = async |path: &str| {
-            let request = self.http.get(self.at(path)).query(&[("limit", ALL)]);
-            let page = self.owner(request).await;
+            let url = self.at(&format!("{path}?limit={ALL}"));
+            let page = self.owner(self.http.get(url)).await;
             assert_eq!(page["has_more"], false);
             page["data"].as_array().unwrap().clone()
         };

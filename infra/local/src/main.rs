@@ -22,7 +22,7 @@ struct Command {
 #[derive(Subcommand)]
 enum Action {
     /// Runs everything until Ctrl-C.
-    Up(Up),
+    Up(Box<Up>),
     /// Lists the routes, queues and schedules of the template.
     Routes {
         /// The template; the workspace's own if none is named.
@@ -104,7 +104,7 @@ fn engine(text: &str) -> Result<String, String> {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Command::parse().action {
-        Action::Up(up) => run(up).await,
+        Action::Up(up) => run(*up).await,
         Action::Routes { template } => {
             let path = template.unwrap_or_else(local::own_template);
             print_routes(&local::read_template(&path)?);

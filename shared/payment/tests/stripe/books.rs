@@ -25,7 +25,7 @@ fn opened() -> Timestamp {
 fn row(nth: usize, order: &OrderId) -> Value {
     let created = opened().as_second() + SECONDS * nth as i64 / INTENTS as i64;
     // One of ten never succeeded, one of ten went back.
-    let captured = nth % 10 != 0;
+    let captured = !nth.is_multiple_of(10);
     let charge = json!({
         "id": format!("ch_{nth}"), "object": "charge", "created": created,
         "amount_refunded": if nth % 10 == 1 { 999_900 } else { 0 },
@@ -66,7 +66,7 @@ fn ids(payments: &[ProviderPayment]) -> BTreeSet<&str> {
 async fn every_capture_is_found_once() {
     let rows: Vec<Value> = (0..INTENTS).map(|nth| row(nth, &order())).collect();
     let right: BTreeSet<String> = (0..INTENTS)
-        .filter(|nth| nth % 10 != 0)
+        .filter(|nth| !nth.is_multiple_of(10))
         .map(|nth| format!("pi_{nth:05}"))
         .collect();
     let stub = Stub::that(move |asked| page(&rows, asked)).await;
