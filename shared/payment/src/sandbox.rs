@@ -277,7 +277,9 @@ impl Provider for SandboxProvider {
     async fn intent(&self, intent: &IntentId, order: &OrderId) -> Result<Option<Intent>, Error> {
         let key = key::sandbox_intent(&order.claim(), intent);
         let row: Option<Row> = self.ledger.table().get(&key).await.map_err(unavailable)?;
-        Ok(row.map(|row| self.shown(row)))
+        // Its key names the bucket, and not which of its orders.
+        let of_order = row.filter(|row| row.order_id == *order);
+        Ok(of_order.map(|row| self.shown(row)))
     }
 
     async fn order_of(&self, intent: &IntentId) -> Result<Option<OrderId>, Error> {
