@@ -126,7 +126,8 @@ async fn the_accounts_other_business_is_passed_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_asks_together_reads_together() {
     let rows: Vec<Value> = (1..10).map(|nth| row(nth, &order())).collect();
-    let stub = Stub::that(move |asked| page(&rows, asked)).await;
+    // All have asked by the time that the first reading ends.
+    let stub = Stub::that(move |asked| Reply::Late(Box::new(page(&rows, asked)))).await;
     let provider = &stub.provider;
     let opened = opened();
     let asked = join_all((0..16).map(|n| async move {
@@ -138,7 +139,7 @@ async fn who_asks_together_reads_together() {
         assert_eq!(books.unwrap().len(), right);
     }
     let readings = stub.asked().len();
-    assert!(readings < 16, "{:#?}", stub.asked());
+    assert!((1..=2).contains(&readings), "{readings}");
     // Who asks later gets newer books.
     stub.provider
         .list(&sale(), BucketId(3), opened)

@@ -37,6 +37,8 @@ impl Asked {
 pub(crate) enum Reply {
     /// Status, headers, document.
     Of(u16, Vec<(&'static str, &'static str)>, Value),
+    /// The same, after a while.
+    Late(Box<Reply>),
     /// None, for longer than anyone waits.
     Silence,
 }
@@ -91,7 +93,11 @@ impl Stub {
                 headers,
             };
             noted.lock().unwrap().push(asked.clone());
-            let reply = answers.lock().unwrap()(&asked);
+            let mut reply = answers.lock().unwrap()(&asked);
+            if let Reply::Late(later) = reply {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                reply = *later;
+            }
             match reply {
                 Reply::Of(status, headers, document) => {
                     let mut response = Response::builder().status(status);
@@ -100,7 +106,7 @@ impl Stub {
                     }
                     response.body(Body::from(document.to_string())).unwrap()
                 }
-                Reply::Silence => {
+                Reply::Late(_) | Reply::Silence => {
                     tokio::time::sleep(Duration::from_secs(60)).await;
                     Response::new(Body::empty())
                 }
