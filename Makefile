@@ -1,7 +1,7 @@
 # Two commands matter: `make demo` runs a whole sale, `make test` runs all
 # tests. Both install what they need: Debian's redis-server, and from PyPI into
-# .venv cfn-lint and checkov for the templates and schemathesis for the API
-# description.
+# .venv cfn-lint and checkov for the templates, schemathesis for the API
+# description, and localstripe, which stands in for Stripe.
 # `make page` tests the edge function and walks through a sale on the sale page.
 # `make deploy-local` deploys the template to an emulator of AWS and sells there.
 
@@ -9,7 +9,7 @@ SHOPPERS ?= 20000
 UNITS ?= 1000
 PORT ?= 8080
 
-.PHONY: demo up test lint validate unit sales parts valkey api faults web page crowd screens bench-start deploy-local setup setup-python setup-sam setup-node
+.PHONY: demo up test lint validate unit sales parts stripe valkey api faults web page crowd screens bench-start deploy-local setup setup-python setup-sam setup-stripe setup-node
 
 # The test programs of whole sales.
 SALES = $(basename $(notdir $(wildcard tests/tests/*.rs tests/tests/cases)))
@@ -47,12 +47,17 @@ validate: setup-sam
 # Most of the tests' time is waiting for sales to open and holds to lapse: more of
 # them run at once than there are cores, and the programs of whole sales beside
 # those of the parts. What each printed comes in one piece.
-unit: setup
+unit: setup setup-stripe
 	cargo test --workspace --no-run
 	@$(MAKE) --jobs=2 --output-sync=target sales parts
 
 sales:
 	+cargo test --workspace --no-fail-fast $(SALES:%=--test %) -- --test-threads=4
+
+# Sales that are paid through localstripe at full size, and a provider that is away
+# for half a minute: minutes.
+stripe: setup setup-stripe
+	cargo test --workspace --test stripe --test provider -- --include-ignored
 
 parts:
 	+cargo test --workspace --no-fail-fast --exclude tests -- --test-threads=4
@@ -111,6 +116,9 @@ setup:
 
 setup-python:
 	@.ci/setup-python
+
+setup-stripe:
+	@.ci/setup-stripe >/dev/null
 
 setup-sam:
 	@.ci/setup-sam

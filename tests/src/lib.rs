@@ -10,6 +10,8 @@
 //! | [`link`] | a way to a server that a test can cut or slow down |
 //! | [`wire`] | ways on which answers are lost, requests doubled, nodes cut off |
 //! | [`faults`] | whole sales in which something breaks |
+//! | [`stripe`] | a shop that is paid through Stripe, and Stripe's own books |
+//! | [`deliveries`] | Stripe's webhooks, doubled, shuffled or lost |
 //! | [`answer`] | what came back |
 //!
 //! Tests wait for conditions, never for a time that should be enough; only
@@ -21,11 +23,13 @@
 
 pub mod answer;
 pub mod books;
+pub mod deliveries;
 pub mod faults;
 pub mod link;
 pub mod sale;
 pub mod shop;
 pub mod shopper;
+pub mod stripe;
 pub mod wire;
 
 use std::time::Duration;

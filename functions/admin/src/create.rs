@@ -31,6 +31,7 @@ impl AdminFunction {
             }
         };
         self.opens_later(&config)?;
+        self.can_be_paid(&config)?;
         let secret =
             token::new_secret().map_err(|error| Problem::new(Code::Internal).because(error))?;
         let bytes = secret_bytes(&secret)
@@ -65,6 +66,7 @@ impl AdminFunction {
             return Reply::ok(&view::sale(&self.resize(&sale, config.units).await?));
         }
         self.opens_later(&config)?;
+        self.can_be_paid(&config)?;
         let changed = self
             .change_sale(&id, |sale| {
                 if sale.is_about_to_open(self.clock.now()) {
@@ -84,6 +86,24 @@ impl AdminFunction {
         let now: Timestamp = self.clock.now();
         if config.opens_at.at <= now {
             return Err(Problem::field("opens_at", "must be in the future"));
+        }
+        Ok(())
+    }
+
+    /// Whether the provider can take the smallest and the largest order. What
+    /// costs nothing it is never asked for.
+    fn can_be_paid(&self, config: &SaleConfig) -> Result<(), Problem> {
+        let price = config.price;
+        let most = price.times(config.limit_per_customer).unwrap_or(price);
+        for money in [price, most].into_iter().filter(|money| money.amount > 0) {
+            self.provider.takes(money).map_err(|why| {
+                let times = if money == price {
+                    ""
+                } else {
+                    "times limit_per_customer "
+                };
+                Problem::field("price.amount", format_args!("{times}{why}"))
+            })?;
         }
         Ok(())
     }

@@ -101,7 +101,10 @@ impl AdminFunction {
     async fn bucket_report(&self, sale: &Sale, bucket: BucketId) -> Result<Reply, Problem> {
         let whole = self.ledger.whole_bucket(&sale.id, bucket).await?;
         let refunds = self.ledger.refunds(&sale.id, bucket).await?;
-        let payments = self.provider.list(&sale.id, bucket).await?;
+        let payments = self
+            .provider
+            .list(&sale.id, bucket, sale.config.opens_at.at)
+            .await?;
         let payments: Vec<Value> = payments
             .iter()
             .map(|payment| {

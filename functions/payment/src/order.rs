@@ -20,6 +20,13 @@ impl PaymentFunction {
     pub(crate) async fn create_payment(&self, call: &Call) -> Result<Reply, Problem> {
         call.fields()?.finish().map_err(Problem::fields)?;
         let (order, _) = self.own(call).await?;
+        if order.money.amount == 0 {
+            let paid = self.cashier.confirm_free(order).await;
+            let (new, order) = paid.map_err(refused)?;
+            // On a repetition too: the first run may have stopped before.
+            self.settle_gate(&order.claim).await;
+            return Reply::created(new, &free(&order));
+        }
         let begun = self.cashier.begin(order).await.map_err(refused)?;
         Reply::created(begun.new, &self.payment(&begun))
     }
@@ -64,6 +71,17 @@ impl PaymentFunction {
     }
 }
 
+/// Of an order that costs nothing: paid, and no provider knows of it.
+fn free(order: &Order) -> Value {
+    json!({
+        "provider": "none",
+        "amount": order.money.amount,
+        "currency": order.money.currency,
+        "order_id": order.claim.order(),
+        "status": "paid",
+    })
+}
+
 fn shown(order: &Order, refund: Option<&Refund>) -> Value {
     let mut shown = json!({
         "order_id": order.claim.order(),
@@ -94,6 +112,7 @@ pub(crate) fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::Expired => Problem::new(Code::Expired),
         Refusal::AlreadyPaid => Problem::new(Code::NotPayable).detail("The order is paid already."),
+        Refusal::Free => Problem::new(Code::NotPayable).detail("There is nothing to pay."),
         Refusal::NotPayable(status) => {
             Problem::new(Code::NotPayable).detail(format!("The order is {}.", status.name()))
         }

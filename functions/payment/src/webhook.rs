@@ -38,7 +38,7 @@ impl PaymentFunction {
 
     /// Drops the paid claim's deadline at the gate. The order is paid whether
     /// or not this works: the sweeper drops what is left.
-    async fn settle_gate(&self, claim: &ClaimId) {
+    pub(crate) async fn settle_gate(&self, claim: &ClaimId) {
         let gates = match self.ledger.gates(claim.sale()).await {
             Ok(gates) => gates,
             Err(error) => {

@@ -183,7 +183,8 @@ impl ReconcilerFunction {
         mismatches: &mut Vec<Mismatch>,
     ) -> Result<bool, Error> {
         // After the orders: what paid one of them was captured before.
-        let captures = self.provider.list(&sale.id, bucket).await;
+        let since = sale.config.opens_at.at;
+        let captures = self.provider.list(&sale.id, bucket, since).await;
         let refunds = self.ledger.refunds(&sale.id, bucket).await?;
         let refunds: Vec<_> = refunds.iter().map(RefundLine::from).collect();
         let now = self.clock.now();

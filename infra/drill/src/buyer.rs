@@ -7,6 +7,7 @@ use domain::{ClaimId, OrderId};
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Answer, Lane, Request};
+use crate::instrument::{Card, Confirmed};
 use crate::provider::{self, Delivery};
 use crate::record::{Call, lock};
 use crate::roles::Intention;
@@ -151,23 +152,24 @@ impl Shopper {
             let Some(intent) = self.intent(order).await else {
                 return self.not_payable(order).await;
             };
-            if let Some(event) = self.confirm(&intent, "decline").await {
-                self.deliver(event);
+            if let Some(confirmed) = self.confirm(&intent, Card::Bad).await {
+                self.deliver(confirmed);
             }
             self.payable_again(order).await;
         }
         let Some(intent) = self.intent(order).await else {
             return self.not_payable(order).await;
         };
-        let Some(event) = self.confirm(&intent, "succeed").await else {
+        let Some(confirmed) = self.confirm(&intent, Card::Good).await else {
             return Some(Ending::Lapsed);
         };
-        if self.role.lose_webhook {
+        // A provider that delivers its own loses none for us.
+        if self.role.lose_webhook && matches!(confirmed, Confirmed::Event(_)) {
             // The sweeper must find the payment by asking the provider.
             self.world.intent_open_until(intent.expires_at);
             return Some(Ending::PaymentUnseen);
         }
-        self.deliver(event);
+        self.deliver(confirmed);
         drop(place);
         Some(self.watch(order).await)
     }
@@ -209,27 +211,11 @@ impl Shopper {
         None
     }
 
-    /// At the provider: gives the instrument, which succeeds or is declined.
-    async fn confirm(&mut self, intent: &wire::Intent, outcome: &str) -> Option<wire::Event> {
-        let body = serde_json::json!({"client_secret": intent.client_secret, "outcome": outcome});
-        let body = body.to_string();
-        let deadline = self.deadline();
-        while Instant::now() < deadline {
-            let path = format!("/v1/sandbox/intents/{}/confirm", intent.intent_id);
-            let request = Request::new(Call::Confirm, path).body(body.as_str());
-            let answer = self.world.client.send(Lane::Winner, request).await;
-            if answer.is_success() {
-                return answer
-                    .read::<wire::Confirmation>()
-                    .map(|confirmation| confirmation.event);
-            }
-            let wait = answer.wait(&mut self.rng)?;
-            sleep(wait).await;
-        }
-        None
-    }
-
-    fn deliver(&mut self, event: wire::Event) {
+    /// Delivers the event, if that is left to us.
+    fn deliver(&mut self, confirmed: Confirmed) {
+        let Confirmed::Event(event) = confirmed else {
+            return;
+        };
         let copies = self.world.config.crowd.shares.webhook_copies_max;
         let delivery = Delivery::drawn(&mut self.rng, copies);
         provider::deliver(self.world.clone(), event, delivery);
@@ -274,7 +260,7 @@ impl Shopper {
     }
 
     /// No step of a purchase is repeated for longer than a hold lives.
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         let window = self.world.config.crowd.longest_pay_window();
         Instant::now() + window + Duration::from_secs(10)
     }

@@ -33,6 +33,7 @@ pub(crate) struct Request<'a> {
     token: Option<&'a str>,
     headers: Vec<(&'static str, &'a str)>,
     body: Option<String>,
+    content_type: &'static str,
 }
 
 impl<'a> Request<'a> {
@@ -43,6 +44,7 @@ impl<'a> Request<'a> {
             token: None,
             headers: Vec::new(),
             body: None,
+            content_type: "application/json",
         }
     }
 
@@ -59,6 +61,14 @@ impl<'a> Request<'a> {
     pub(crate) fn body(mut self, body: impl Into<String>) -> Self {
         self.body = Some(body.into());
         self
+    }
+
+    /// A body of fields, as a browser's form has it. Their values need no
+    /// escapes.
+    pub(crate) fn form(mut self, fields: &[(&str, &str)]) -> Self {
+        let pairs = fields.iter().map(|(name, value)| format!("{name}={value}"));
+        self.content_type = "application/x-www-form-urlencoded";
+        self.body(pairs.collect::<Vec<_>>().join("&"))
     }
 }
 
@@ -212,7 +222,7 @@ impl Client {
         }
         if let Some(body) = request.body {
             builder = builder
-                .header("content-type", "application/json")
+                .header("content-type", request.content_type)
                 .body(body);
         }
         let response = builder.send().await?;

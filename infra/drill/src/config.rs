@@ -33,6 +33,22 @@ pub struct Target {
     /// Where shoppers' sessions are issued: POST {"subs": [...]}
     #[arg(long)]
     pub token_url: String,
+    /// Where shoppers pay.
+    #[command(flatten)]
+    pub stripe: Stripe,
+}
+
+/// Stripe in test mode, or what stands in for it, if that is the provider of
+/// the system. Its webhooks are its own to deliver.
+#[derive(Debug, Clone, Default, Args, Serialize)]
+pub struct Stripe {
+    /// Where shoppers' clients reach Stripe [default: the sandbox is the provider]
+    #[arg(long = "stripe-url", value_name = "URL", requires = "publishable_key")]
+    pub url: Option<String>,
+    /// The account's publishable key of test mode
+    #[arg(long = "stripe-publishable-key", value_name = "KEY")]
+    #[serde(skip)]
+    pub publishable_key: Option<String>,
 }
 
 /// What is shown while a drill runs.

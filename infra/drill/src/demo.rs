@@ -1,6 +1,7 @@
 //! A local system for the time of one drill.
 
 use drill::Target;
+use drill::config::Stripe;
 use local::{Options, System};
 
 /// How long a payment that was begun may take, in seconds.
@@ -30,6 +31,7 @@ impl Demo {
         let target = Target {
             token_url: format!("{base_url}/_dev/token"),
             admin_token: system.admin_token()?,
+            stripe: Stripe::default(),
             base_url,
         };
         Ok(Self { system, target })

@@ -14,7 +14,8 @@
 //! | [`outcome`] | what a drill found, as text and as JSON |
 //! | `merchant` | makes the sale, reads its report, ends it |
 //! | `shopper`, `buyer` | one shopper: pass, entry, waiting, claim; then the payment |
-//! | `provider` | the payment provider's side: webhooks twice, late, or never |
+//! | `instrument` | what a winner pays with, at the provider |
+//! | `provider` | the sandbox's side: webhooks twice, late, or never |
 //! | `edge` | the CDN's side: one cached status for all |
 //! | `crowd`, `settle` | all shoppers at once; then until every hold has ended |
 
@@ -24,6 +25,7 @@ mod client;
 pub mod config;
 mod crowd;
 mod edge;
+mod instrument;
 mod merchant;
 pub mod outcome;
 mod progress;

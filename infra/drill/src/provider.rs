@@ -1,5 +1,5 @@
-//! The payment provider's side: webhooks are delivered once or more, out of
-//! order, and again until they are taken.
+//! The sandbox's side: its webhooks are delivered once or more, out of order,
+//! and again until they are taken. Another provider delivers its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

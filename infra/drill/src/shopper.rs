@@ -424,6 +424,7 @@ mod tests {
         let config = Config {
             target: Target {
                 token_url: base_url.clone(),
+                stripe: crate::config::Stripe::default(),
                 admin_token: String::new(),
                 base_url,
             },

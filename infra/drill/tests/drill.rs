@@ -5,6 +5,7 @@
 
 mod fake;
 
+use drill::config::Stripe;
 use drill::{Config, Crowd, Mode, Outcome, Progress, Target};
 use fake::Fault;
 
@@ -24,6 +25,7 @@ async fn drill(fault: Fault, change: impl FnOnce(&mut Crowd)) -> Outcome {
             token_url: format!("{base_url}/_dev/token"),
             base_url,
             admin_token: "admin".into(),
+            stripe: Stripe::default(),
         },
         crowd,
         progress: Progress::Quiet,

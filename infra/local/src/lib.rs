@@ -32,7 +32,7 @@ pub mod template;
 pub use environments::InvokeError;
 pub use fifo::{Faults, Message};
 pub use identity::serve as serve_identity;
-pub use options::Options;
+pub use options::{Options, Stripe};
 pub use queue::Queue;
 pub use system::{System, own_template, read_template};
 pub use testing::GateServers;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use local::template::{Access, Template};
-use local::{Options, System};
+use local::{Options, Stripe, System};
 use runtime::Settings;
+use secrecy::SecretString;
 use tokio::net::TcpListener;
 
 /// A flash sale on one machine, nothing in the cloud.
@@ -21,7 +22,7 @@ struct Command {
 #[derive(Subcommand)]
 enum Action {
     /// Runs everything until Ctrl-C.
-    Up(Up),
+    Up(Box<Up>),
     /// Lists the routes, queues and schedules of the template.
     Routes {
         /// The template; the workspace's own if none is named.
@@ -53,6 +54,16 @@ struct Up {
     /// Value of a secret of the template, as Name=value; may be repeated.
     #[arg(long = "secret", value_parser = pair)]
     secrets: Vec<(String, String)>,
+    /// Where Stripe is, or what stands in for it: payments go through it in
+    /// place of the sandbox.
+    #[arg(long, value_name = "URL", requires_all = ["stripe_key", "stripe_webhook_secrets"])]
+    stripe: Option<String>,
+    /// Its secret key.
+    #[arg(long, env = "STRIPE_KEY", hide_env_values = true)]
+    stripe_key: Option<SecretString>,
+    /// What its webhooks are signed with; several are separated by commas.
+    #[arg(long, env = "STRIPE_WEBHOOK_SECRETS", hide_env_values = true)]
+    stripe_webhook_secrets: Option<SecretString>,
     /// What the gates run on: `redis`, `valkey`, or the path of a server [default:
     /// the first that is installed].
     #[arg(long, env = "GATE_PROGRAM", value_parser = engine)]
@@ -93,7 +104,7 @@ fn engine(text: &str) -> Result<String, String> {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Command::parse().action {
-        Action::Up(up) => run(up).await,
+        Action::Up(up) => run(*up).await,
         Action::Routes { template } => {
             let path = template.unwrap_or_else(local::own_template);
             print_routes(&local::read_template(&path)?);
@@ -109,7 +120,14 @@ async fn main() -> anyhow::Result<()> {
 async fn run(up: Up) -> anyhow::Result<()> {
     let level = ("AWS_LAMBDA_LOG_LEVEL".to_owned(), up.log);
     runtime::init_telemetry(&Settings::from_iter([level]));
+    let stripe = up.stripe.zip(up.stripe_key);
+    let stripe = stripe.zip(up.stripe_webhook_secrets);
     let options = Options {
+        stripe: stripe.map(|((url, key), webhook_secrets)| Stripe {
+            url,
+            key,
+            webhook_secrets,
+        }),
         port: up.port,
         template: up.template,
         parameters: up.parameters.into_iter().collect(),

@@ -27,6 +27,9 @@ pub struct Options {
     pub secrets: BTreeMap<String, SecretString>,
     /// Variables of single functions. They win over the template's.
     pub settings: BTreeMap<String, BTreeMap<String, String>>,
+    /// Pays through Stripe, or what stands in for it; through the sandbox if
+    /// there is none.
+    pub stripe: Option<Stripe>,
     /// How much the clocks of single functions are ahead.
     pub skew: BTreeMap<String, SignedDuration>,
     /// How far the clocks of the environments of one function are off, beside
@@ -62,6 +65,17 @@ pub struct Options {
     pub retry_visibility: Duration,
 }
 
+/// An account at Stripe, or at what stands in for it.
+#[derive(Debug, Clone)]
+pub struct Stripe {
+    /// Where it is, such as `https://api.stripe.com`.
+    pub url: String,
+    /// The secret key that functions call it with.
+    pub key: SecretString,
+    /// The secrets that its webhooks are signed with, separated by commas.
+    pub webhook_secrets: SecretString,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -70,6 +84,7 @@ impl Default for Options {
             parameters: BTreeMap::new(),
             secrets: BTreeMap::new(),
             settings: BTreeMap::new(),
+            stripe: None,
             skew: BTreeMap::new(),
             skew_apart: SignedDuration::ZERO,
             gate_program: None,

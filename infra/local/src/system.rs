@@ -29,7 +29,7 @@ use crate::queue::Queue;
 use crate::role::Role;
 use crate::routes::Routes;
 use crate::template::{ACCOUNT, Function, REGION, Right, Template, Values};
-use crate::{Options, functions, schedule, secrets, sqs};
+use crate::{Options, Stripe, functions, schedule, secrets, sqs};
 
 /// The scope of a merchant's token.
 const ADMIN_SCOPE: &str = "sales.admin";
@@ -220,6 +220,9 @@ impl System {
             ("AWS_REGION", REGION),
         ];
         variables.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        if let Some(stripe) = &options.stripe {
+            pay_through(stripe, &mut variables);
+        }
         variables.extend(of(&options.settings, function).cloned().unwrap_or_default());
         let skew = of(&options.skew, function).copied();
         Environment {
@@ -518,6 +521,21 @@ fn of<'a, T>(choices: &'a BTreeMap<String, T>, function: &Function) -> Option<&'
     choices
         .get(&function.id)
         .or_else(|| choices.get(&function.binary))
+}
+
+/// Puts Stripe in place of the provider that a function is told of, if it is
+/// told of one.
+fn pay_through(stripe: &Stripe, variables: &mut BTreeMap<String, String>) {
+    if !variables.contains_key("PAYMENT_PROVIDER") {
+        return;
+    }
+    let own = [
+        ("PAYMENT_PROVIDER", payment::stripe::NAME),
+        ("PROVIDER_KEY", stripe.key.expose_secret()),
+        ("STRIPE_URL", &stripe.url),
+        ("WEBHOOK_SECRETS", stripe.webhook_secrets.expose_secret()),
+    ];
+    variables.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
 /// What stands in for the nested stacks: a cluster without a password, no

@@ -280,6 +280,27 @@ impl Ledger {
         })
     }
 
+    /// Marks an order as paid that costs nothing: `PENDING_PAYMENT → PAID`
+    /// while `pay_by` lies ahead. Whether this call did.
+    ///
+    /// # Errors
+    /// No answer: doing it again is safe.
+    pub async fn confirm_free(&self, order: &Order, now: Timestamp) -> Result<bool, Error> {
+        let mut writes = Transaction::new();
+        writes
+            .update(
+                &key::order(&order.claim),
+                "SET #status = :paid, changed_at = :now",
+            )
+            .only_if("#status = :pending AND pay_by > :now AND amount = :nothing")
+            .name("#status", "status")
+            .text(":paid", OrderStatus::Paid.name())
+            .text(":pending", OrderStatus::PendingPayment.name())
+            .number(":nothing", 0)
+            .number(":now", now.as_millisecond());
+        Ok(self.table.write(&writes).await?.is_ok())
+    }
+
     /// Notes that a capture must go back, once for an intent, together with
     /// the event that told of it. The decision holds only for the order as it
     /// was read. If the order could still be paid by that very intent, it no
@@ -359,6 +380,33 @@ impl Ledger {
             .text(":owed", "REFUND_PENDING")
             .text(":refunded", "REFUNDED")
             .number(":now", now.as_millisecond());
+        Ok(self.table.write(&writes).await?.is_ok())
+    }
+
+    /// Notes that a refund that was confirmed did not get through after all:
+    /// it is owed again. Whether this call did.
+    ///
+    /// # Errors
+    /// No answer: doing it again is safe.
+    pub async fn refund_failed(
+        &self,
+        claim: &ClaimId,
+        intent: &IntentId,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let mut writes = Transaction::new();
+        writes
+            .update(
+                &key::refund(claim, intent),
+                "SET #status = :owed, changed_at = :now",
+            )
+            .only_if("#status = :refunded")
+            .name("#status", "status")
+            .text(":owed", "REFUND_PENDING")
+            .text(":refunded", "REFUNDED")
+            .number(":now", now.as_millisecond());
+        // Whoever watches the sale for what is owed may have stopped.
+        wake(&mut writes, claim.sale());
         Ok(self.table.write(&writes).await?.is_ok())
     }
 

@@ -31,12 +31,15 @@ pub enum EventKind {
     Cancelled,
     /// Its capture went back.
     Refunded,
+    /// A refund of its capture did not get through after all.
+    RefundFailed,
     /// Nothing that we ask about.
     Other,
 }
 
 impl Event {
-    /// Reads the event that verified bytes hold.
+    /// Reads the event that verified bytes hold, in the sandbox's form:
+    /// Stripe's without what is not needed.
     ///
     /// # Errors
     /// [`WebhookError::Malformed`]: not one JSON object, or without id, type
@@ -50,6 +53,7 @@ impl Event {
             "payment_intent.payment_failed" => EventKind::Failed,
             "payment_intent.canceled" => EventKind::Cancelled,
             "refund.succeeded" => EventKind::Refunded,
+            "refund.failed" => EventKind::RefundFailed,
             _ => EventKind::Other,
         };
         let intent = text(&members, "intent").and_then(|intent| intent.parse().ok());

@@ -6,6 +6,7 @@
 //! | [`signature`] | signed webhooks: who sent these bytes, and when |
 //! | [`event`] | what a verified webhook says |
 //! | [`sandbox`] | a provider for local runs and rehearsals |
+//! | [`stripe`] | the real one |
 //! | [`cashier`] | the rules: begin, apply an event, close an intent, refund |
 //!
 //! The promise: every captured payment belongs to a `PAID` order, or goes
@@ -17,6 +18,7 @@ mod measured;
 pub mod provider;
 pub mod sandbox;
 pub mod signature;
+pub mod stripe;
 
 pub use cashier::{Applied, Begun, Cashier, IntentEnd, Refunds, Refusal};
 pub use event::{Event, EventKind};
@@ -25,6 +27,7 @@ pub use provider::{
     RefundOutcome, RefundRequest, WebhookError,
 };
 pub use sandbox::SandboxProvider;
+pub use stripe::StripeProvider;
 
 use std::sync::Arc;
 
@@ -39,7 +42,10 @@ use runtime::Environment;
 pub fn provider(environment: &Environment, ledger: &Ledger) -> anyhow::Result<Arc<dyn Provider>> {
     let provider: Arc<dyn Provider> = match environment.settings.require("PAYMENT_PROVIDER")? {
         sandbox::NAME => Arc::new(SandboxProvider::connect(environment, ledger)?),
-        other => anyhow::bail!("PAYMENT_PROVIDER is {other:?}; there is only \"sandbox\""),
+        stripe::NAME => Arc::new(StripeProvider::connect(environment)?),
+        other => {
+            anyhow::bail!("PAYMENT_PROVIDER is {other:?}; there are \"sandbox\" and \"stripe\"")
+        }
     };
     Ok(Arc::new(Measured(provider)))
 }

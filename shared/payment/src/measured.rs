@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use domain::{BucketId, IntentId, OrderId, SaleId};
+use domain::{BucketId, IntentId, Money, OrderId, SaleId};
 use jiff::Timestamp;
 use runtime::{Metric, metrics};
 
@@ -45,6 +45,10 @@ impl Provider for Measured {
         self.0.signature_header()
     }
 
+    fn takes(&self, money: Money) -> Result<(), String> {
+        self.0.takes(money)
+    }
+
     fn verify_webhook(
         &self,
         signature: &str,
@@ -74,8 +78,13 @@ impl Provider for Measured {
         measured("refund", self.0.refund(request)).await
     }
 
-    async fn list(&self, sale: &SaleId, bucket: BucketId) -> Result<Vec<ProviderPayment>, Error> {
-        measured("list", self.0.list(sale, bucket)).await
+    async fn list(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+        since: Timestamp,
+    ) -> Result<Vec<ProviderPayment>, Error> {
+        measured("list", self.0.list(sale, bucket, since)).await
     }
 
     fn as_sandbox(&self) -> Option<&SandboxProvider> {

@@ -124,6 +124,12 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// The header that carries the signature of its webhooks.
     fn signature_header(&self) -> &'static str;
 
+    /// Whether it can take exactly this; a sale at another price is not made.
+    ///
+    /// # Errors
+    /// It can't: what is wrong with the amount, in words that follow its name.
+    fn takes(&self, money: Money) -> Result<(), String>;
+
     /// Reads a webhook: the signature first, over exactly these bytes.
     ///
     /// # Errors
@@ -166,11 +172,18 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// No answer: it may have gone back.
     async fn refund(&self, request: &RefundRequest) -> Result<RefundOutcome, Error>;
 
-    /// Every capture for orders of one bucket, from the provider's books.
+    /// Every capture for orders of one bucket, from the provider's books: all
+    /// that was captured before this is called. Intents are made from `since`
+    /// on, the sale's opening.
     ///
     /// # Errors
     /// No answer.
-    async fn list(&self, sale: &SaleId, bucket: BucketId) -> Result<Vec<ProviderPayment>, Error>;
+    async fn list(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+        since: Timestamp,
+    ) -> Result<Vec<ProviderPayment>, Error>;
 
     /// The sandbox, if that is what this is: only its intents can be confirmed
     /// through us.

@@ -238,6 +238,10 @@ impl Provider for SandboxProvider {
         "sandbox-signature"
     }
 
+    fn takes(&self, _: Money) -> Result<(), String> {
+        Ok(())
+    }
+
     fn verify_webhook(
         &self,
         signature: &str,
@@ -273,7 +277,9 @@ impl Provider for SandboxProvider {
     async fn intent(&self, intent: &IntentId, order: &OrderId) -> Result<Option<Intent>, Error> {
         let key = key::sandbox_intent(&order.claim(), intent);
         let row: Option<Row> = self.ledger.table().get(&key).await.map_err(unavailable)?;
-        Ok(row.map(|row| self.shown(row)))
+        // Its key names the bucket, and not which of its orders.
+        let of_order = row.filter(|row| row.order_id == *order);
+        Ok(of_order.map(|row| self.shown(row)))
     }
 
     async fn order_of(&self, intent: &IntentId) -> Result<Option<OrderId>, Error> {
@@ -329,7 +335,12 @@ impl Provider for SandboxProvider {
         }
     }
 
-    async fn list(&self, sale: &SaleId, bucket: BucketId) -> Result<Vec<ProviderPayment>, Error> {
+    async fn list(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+        _: Timestamp,
+    ) -> Result<Vec<ProviderPayment>, Error> {
         let partition = key::sandbox_partition(sale, bucket);
         let rows = self.ledger.table().query(&partition, "").await;
         let mut payments = Vec::new();

@@ -10,6 +10,7 @@
 //! | [`gate_servers`] | a Redis or Valkey cluster as child processes |
 //! | [`gates`] | the cluster that the tests of a program share, and loaded buckets |
 //! | [`http_event`] | a call as API Gateway hands it to a function |
+//! | [`local_stripe`] | a stand-in for Stripe as a child process |
 //! | [`metrics`] | the metrics that a piece of work wrote |
 //! | [`orders`] | a bucket with orders |
 //! | [`service`] | answers that no emulator gives by itself |
@@ -23,6 +24,7 @@ pub mod database;
 pub mod gate_servers;
 pub mod gates;
 pub mod http_event;
+pub mod local_stripe;
 pub mod metrics;
 pub mod orders;
 pub mod service;
@@ -33,6 +35,7 @@ pub use cluster::Migration;
 pub use database::{http_client, ledger, with_variables};
 pub use gate_servers::GateServers;
 pub use http_event::{http_event, session};
+pub use local_stripe::LocalStripe;
 pub use metrics::{Metrics, metrics_of};
 pub use orders::Bucket;
 pub use service::{Asked, Fate, judged};

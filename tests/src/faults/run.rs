@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::slot::Gates;
-use drill::config::Shares;
+use drill::config::{Shares, Stripe};
 use drill::{Config, Crowd, Mode, Progress, Target};
 use gate::Gate;
 use jiff::SignedDuration;
@@ -189,6 +189,7 @@ pub async fn run(fault: Fault, scale: Scale) -> anyhow::Result<Row> {
         target: Target {
             token_url: format!("{base_url}/_dev/token"),
             admin_token: stage.system.admin_token()?,
+            stripe: Stripe::default(),
             base_url,
         },
         crowd: scale.crowd(fault, &sale),

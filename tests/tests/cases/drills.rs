@@ -1,7 +1,7 @@
 //! Whole sales with a crowd that behaves as crowds do, audited afterwards.
 
 use drill::Outcome;
-use drill::config::{Config, Crowd, Mode, Progress, Target};
+use drill::config::{Config, Crowd, Mode, Progress, Stripe, Target};
 use tests::Shop;
 
 async fn drill(crowd: Crowd) -> Outcome {
@@ -13,6 +13,7 @@ async fn drill(crowd: Crowd) -> Outcome {
     let target = Target {
         token_url: format!("{base_url}/_dev/token"),
         admin_token: shop.system.admin_token().unwrap(),
+        stripe: Stripe::default(),
         base_url,
     };
     let config = Config {

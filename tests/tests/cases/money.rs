@@ -291,6 +291,36 @@ async fn c13_c15_amounts_are_the_same_from_price_to_capture() {
     }
 }
 
+/// What costs nothing is paid by the tap on Pay and by nobody else, once, while
+/// the hold lasts; without a tap the hold ends like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_costs_nothing_is_paid_without_a_provider() {
+    let shop = Shop::open().await;
+    let price = json!({"amount": 0, "currency": "INR"});
+    let changes = json!({"units": 2, "price": price, "pay_window_s": 3});
+    let sale = shop.sale(changes).await;
+    let crowd = sale.crowd(2).await;
+    sale.opened().await;
+    let claims = [crowd[0].hold().await, crowd[1].hold().await];
+    let answers = all((0..10).map(|_| crowd[0].begin_payment(&claims[0]))).await;
+    let new = answers.iter().filter(|answer| answer.status == 201).count();
+    assert_eq!(new, 1);
+    for answer in answers {
+        assert!(matches!(answer.status, 200 | 201), "{:#}", answer.json);
+        assert_eq!(
+            (answer.text("status"), answer.text("provider")),
+            ("paid", "none")
+        );
+        assert_eq!(answer.json.get("client_secret"), None);
+    }
+    crowd[0].order_is(&claims[0], "PAID").await;
+    crowd[1].order_is(&claims[1], "EXPIRED").await;
+    let late = crowd[1].begin_payment(&claims[1]).await;
+    late.expect_problem(409, "expired");
+    let books = sale.rest().await;
+    assert_eq!((books.count("paid"), books.payments().count()), (1, 0));
+}
+
 /// A hold that is given back takes no money any more, although the intent of its
 /// declined attempt could be confirmed again; and what was paid meanwhile is no
 /// hold that could be given back.

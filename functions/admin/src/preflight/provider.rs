@@ -106,7 +106,12 @@ impl AdminFunction {
             }
         };
         // A call that every key must be allowed to make, and that changes nothing.
-        let asked = timeout(ANSWER_MAX, self.provider.list(&sale.id, BucketId(0))).await;
+        let asked = timeout(
+            ANSWER_MAX,
+            self.provider
+                .list(&sale.id, BucketId(0), sale.config.opens_at.at),
+        )
+        .await;
         let answers = match &asked {
             Ok(Ok(_)) => true,
             Ok(Err(error)) => {

@@ -28,6 +28,9 @@ pub enum Refusal {
     /// It is paid.
     #[error("the order is paid already")]
     AlreadyPaid,
+    /// It costs nothing: [`Cashier::confirm_free`] pays it.
+    #[error("there is nothing to pay")]
+    Free,
     /// It is in a state that nothing leads out of.
     #[error("the order is {}", .0.name())]
     NotPayable(OrderStatus),
@@ -46,6 +49,9 @@ impl Cashier {
     /// # Errors
     /// It can't be paid, or not now.
     pub async fn begin(&self, mut order: Order) -> Result<Begun, Refusal> {
+        if order.money.amount == 0 {
+            return Err(Refusal::Free);
+        }
         for _ in 0..ROUNDS {
             let now = self.clock.now();
             match order.status {

@@ -17,12 +17,14 @@
 //! | the intent was cancelled | `PAYING` past `pay_until` | the next sweep cancels again, then releases |
 //! | a refund was owed | `REFUND_PENDING` | the sweeper asks again with the same key |
 //! | the provider gave the money back | the same | the same: the key gives the same refund |
+//! | a confirmed refund did not get through | `REFUND_PENDING` again, by the event that says so | the same: the provider asks its bank anew |
 //!
 //! An effect and its event are one transaction, so an event whose answer was
 //! lost is recognised when it is delivered again.
 
 mod begin;
 mod close;
+mod free;
 mod refunds;
 mod settle;
 

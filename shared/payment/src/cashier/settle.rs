@@ -104,6 +104,21 @@ impl Cashier {
                     Applied::AlreadyApplied
                 })
             }
+            EventKind::RefundFailed => {
+                let noted = self.ledger.refund_failed(&order.claim, intent, now);
+                if !noted.await? {
+                    return Ok(Applied::AlreadyApplied);
+                }
+                metrics::of(order.claim.sale())
+                    .value(Metric::RefundUnconfirmed, 1.0)
+                    .write();
+                tracing::error!(
+                    intent = intent.as_str(),
+                    order = %order.claim.order(),
+                    "a refund did not get through, and is owed again"
+                );
+                Ok(Applied::Refund)
+            }
             EventKind::Other => Ok(Applied::Ignored),
         }
     }

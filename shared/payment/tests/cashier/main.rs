@@ -5,6 +5,7 @@
 mod begin;
 mod close;
 mod events;
+mod free;
 mod refunds;
 mod stops;
 mod told;

@@ -96,3 +96,37 @@ async fn another_key_would_be_another_refund() {
     request.idempotency_key = "second".to_owned();
     assert!(world.sandbox.refund(&request).await.is_err());
 }
+
+/// A bank may refuse a refund after its provider confirmed it: it is owed
+/// again, until it is confirmed again. The event itself changes no money, so
+/// one that comes late is put right by the provider's word.
+#[tokio::test]
+async fn a_refund_that_did_not_get_through_is_owed_again() {
+    let world = World::new().await;
+    let order = world.captured("a").await;
+    world.expire(&order, MINUTE * 16).await;
+    let intent = order.intent.clone().unwrap();
+    let told = |id: &str, kind| Event {
+        id: id.to_owned(),
+        kind,
+        intent: Some(intent.clone()),
+        order: Some(order.claim.order()),
+    };
+    let late = success("evt_1", &intent, &order.claim.order(), "999900 INR");
+    let failed = told("evt_2", EventKind::RefundFailed);
+    // Of a refund that nobody owes it says nothing.
+    let applied = world.cashier.apply(&failed).await.unwrap();
+    assert_eq!(applied, Applied::AlreadyApplied);
+    assert_eq!(world.cashier.apply(&late).await.unwrap(), Applied::Refund);
+    assert_eq!(world.refunds().await[0].status, RefundStatus::Refunded);
+    for _ in 0..2 {
+        assert_eq!(world.cashier.apply(&failed).await.unwrap(), Applied::Refund);
+        let again = world.cashier.apply(&failed).await.unwrap();
+        assert_eq!(again, Applied::AlreadyApplied);
+        assert_eq!(world.refunds().await[0].status, RefundStatus::RefundPending);
+        assert_eq!(settle(&world, &world.cashier).await.refunded, 1);
+        assert_eq!(world.refunds().await[0].status, RefundStatus::Refunded);
+    }
+    assert_eq!(world.refunds().await.len(), 1);
+    assert_eq!(world.books().await[0].refunded, Some(order.money));
+}

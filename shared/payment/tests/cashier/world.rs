@@ -105,7 +105,7 @@ impl World {
     /// Captures in the provider's books.
     pub(crate) async fn books(&self) -> Vec<ProviderPayment> {
         self.sandbox
-            .list(&self.bucket.sale, self.bucket.id)
+            .list(&self.bucket.sale, self.bucket.id, Timestamp::UNIX_EPOCH)
             .await
             .unwrap()
     }
@@ -217,6 +217,9 @@ impl Provider for BadLine {
     fn signature_header(&self) -> &'static str {
         self.sandbox.signature_header()
     }
+    fn takes(&self, money: Money) -> Result<(), String> {
+        self.sandbox.takes(money)
+    }
     fn verify_webhook(
         &self,
         signature: &str,
@@ -254,7 +257,12 @@ impl Provider for BadLine {
         }
         Ok(outcome)
     }
-    async fn list(&self, sale: &SaleId, bucket: BucketId) -> Result<Vec<ProviderPayment>, Error> {
-        self.sandbox.list(sale, bucket).await
+    async fn list(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+        since: Timestamp,
+    ) -> Result<Vec<ProviderPayment>, Error> {
+        self.sandbox.list(sale, bucket, since).await
     }
 }

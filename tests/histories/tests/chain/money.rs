@@ -144,7 +144,11 @@ impl Work for LateWebhook {
         world.demand(order.status == OrderStatus::Expired, &order);
         let sandbox = SandboxProvider::connect(&world.environment(), &world.bench.ledger);
         let bucket = order.claim.bucket();
-        let books = sandbox.unwrap().list(&world.sale.id, bucket).await.unwrap();
+        let books = sandbox
+            .unwrap()
+            .list(&world.sale.id, bucket, world.sale.config.opens_at.at)
+            .await
+            .unwrap();
         world.demand(books.len() <= 1, &books);
         let owed = world.seen().await.refunds;
         world.demand(owed.len() == 1, owed);
