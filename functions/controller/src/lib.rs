@@ -16,7 +16,7 @@ use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
 use ledger::sales::Round;
 use ledger::{Error, Ledger};
-use runtime::{Clock, Environment, EventFunction, Invocation, rounds};
+use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
 
 /// Looks at live sales this often. Returned units are offered within the two
 /// seconds of the promise: at most this, the sweeper's interval, and the time
@@ -45,7 +45,8 @@ pub struct ControllerFunction {
     clock: Clock,
     gate: Gate,
     ledger: Ledger,
-    told: tell::Told,
+    /// Looks at a sale that were told of.
+    told: Seldom<SaleId>,
 }
 
 impl EventFunction for ControllerFunction {
@@ -57,7 +58,7 @@ impl EventFunction for ControllerFunction {
             clock: environment.clock,
             gate: Gate::connect(environment)?,
             ledger: Ledger::connect(environment)?,
-            told: tell::Told::default(),
+            told: Seldom::every(tell::INTERVAL),
         })
     }
 
@@ -117,7 +118,7 @@ impl ControllerFunction {
         }
         tell::gates(&sale, &next);
         if seen.complete {
-            self.told.look(&next, seen, Instant::now());
+            tell::look(&self.told, &next, seen, Instant::now());
         } else {
             tell::failed(id);
         }

@@ -7,35 +7,23 @@ use domain::{Sale, SaleId};
 use runtime::{Metric, Seldom, metrics};
 
 /// A sale is told of this often; it is looked at more often.
-const INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often each sale is told of.
-#[derive(Debug)]
-pub(crate) struct Told(Seldom<SaleId>);
-
-impl Default for Told {
-    fn default() -> Self {
-        Self(Seldom::every(INTERVAL))
+/// A look that saw every bucket, and the sale as it is after it.
+pub(crate) fn look(told: &Seldom<SaleId>, sale: &Sale, seen: Seen, now: Instant) {
+    if !told.is_due(&sale.id, now) {
+        return;
     }
-}
-
-impl Told {
-    /// A look that saw every bucket, and the sale as it is after it.
-    pub(crate) fn look(&self, sale: &Sale, seen: Seen, now: Instant) {
-        if !self.0.is_due(&sale.id, now) {
-            return;
-        }
-        let admission = &sale.admission;
-        metrics::of(&sale.id)
-            .value(Metric::ControllerLook, 1.0)
-            .value(Metric::SweeperLook, 0.0)
-            .value(Metric::UnitsFree, seen.free as f64)
-            .value(Metric::Entries, seen.entries as f64)
-            .value(Metric::AdmissionThreshold, admission.threshold)
-            .value(Metric::Admitted, admission.admitted as f64)
-            .value(Metric::AdmissionRound, f64::from(admission.round))
-            .write();
-    }
+    let admission = &sale.admission;
+    metrics::of(&sale.id)
+        .value(Metric::ControllerLook, 1.0)
+        .value(Metric::SweeperLook, 0.0)
+        .value(Metric::UnitsFree, seen.free as f64)
+        .value(Metric::Entries, seen.entries as f64)
+        .value(Metric::AdmissionThreshold, admission.threshold)
+        .value(Metric::Admitted, admission.admitted as f64)
+        .value(Metric::AdmissionRound, f64::from(admission.round))
+        .write();
 }
 
 /// Whether any gate answers, told while none does, and once when one does again.
@@ -76,12 +64,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_sale_is_told_of_once_a_second() {
-        let (told, sale) = (Told::default(), sale());
+        let (told, sale) = (Seldom::every(INTERVAL), sale());
         let ((), lines) = heard(async {
             // Four looks a second, for ten seconds.
             let start = Instant::now();
             for n in 0..40 {
-                told.look(&sale, Seen::default(), start + n * INTERVAL / 4);
+                look(&told, &sale, Seen::default(), start + n * INTERVAL / 4);
             }
         })
         .await;

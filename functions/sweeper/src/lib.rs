@@ -21,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
 use payment::Cashier;
 use queue::Queue;
-use runtime::{Clock, Environment, EventFunction, Invocation, rounds};
+use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
 
 /// Deadlines are looked at this often. With the controller's interval and the
 /// time that both take, a unit is offered again within two seconds of its
@@ -42,7 +42,8 @@ pub struct SweeperFunction {
     gate: Gate,
     ledger: Ledger,
     queue: Queue,
-    told: tell::Told,
+    /// Sweeps of a sale that were told of.
+    told: Seldom<SaleId>,
 }
 
 /// One bucket of a sale that is looked after.
@@ -80,7 +81,7 @@ impl EventFunction for SweeperFunction {
             clock: environment.clock,
             gate: Gate::connect(environment)?,
             queue: Queue::connect(environment)?,
-            told: tell::Told::default(),
+            told: Seldom::every(tell::INTERVAL),
             ledger,
         })
     }

@@ -11,32 +11,20 @@ use crate::Watched;
 use crate::compare::Found;
 
 /// A sale is told of this often while its deadlines are looked at.
-const INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often the sweeps of each sale are told of.
-#[derive(Debug)]
-pub(crate) struct Told(Seldom<SaleId>);
-
-impl Default for Told {
-    fn default() -> Self {
-        Self(Seldom::every(INTERVAL))
+/// One sweep of all buckets, and whether each was reached.
+pub(crate) fn swept(told: &Seldom<SaleId>, buckets: Vec<(SaleId, bool)>, now: Instant) {
+    let mut sales = BTreeMap::<SaleId, bool>::new();
+    for (sale, reached) in buckets {
+        *sales.entry(sale).or_insert(true) &= reached;
     }
-}
-
-impl Told {
-    /// One sweep of all buckets, and whether each was reached.
-    pub(crate) fn swept(&self, buckets: Vec<(SaleId, bool)>, now: Instant) {
-        let mut sales = BTreeMap::<SaleId, bool>::new();
-        for (sale, reached) in buckets {
-            *sales.entry(sale).or_insert(true) &= reached;
-        }
-        for (sale, whole) in sales {
-            if self.0.is_due(&sale, now) {
-                metrics::of(&sale)
-                    .value(Metric::SweeperLook, f64::from(u8::from(whole)))
-                    .value(Metric::ControllerLook, 0.0)
-                    .write();
-            }
+    for (sale, whole) in sales {
+        if told.is_due(&sale, now) {
+            metrics::of(&sale)
+                .value(Metric::SweeperLook, f64::from(u8::from(whole)))
+                .value(Metric::ControllerLook, 0.0)
+                .write();
         }
     }
 }

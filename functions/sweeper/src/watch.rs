@@ -37,7 +37,7 @@ impl SweeperFunction {
             (bucket.sale, swept.is_ok())
         });
         let swept = swept.buffer_unordered(CONCURRENCY).collect().await;
-        self.told.swept(swept, Instant::now());
+        tell::swept(&self.told, swept, Instant::now());
         Ok(any)
     }
 

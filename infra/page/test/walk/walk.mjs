@@ -1,9 +1,10 @@
 // A whole sale in Chromium against the local system, with the edge function in
 // front: `node infra/page/test/walk/walk.mjs [--program=…] [--screens=<folder>]`.
 //
-// Two phones whose dates are three minutes off enter, are admitted, claim and
-// pay; a third shopper goes to the waitlist and hears "sold out". Each state is
-// looked at by axe-core. Exits with 1 if anything is not as it should be.
+// Two phones whose dates are three minutes off enter, are admitted and claim; one
+// pays, the other gives its unit back. Of two who wait it goes to the better ticket,
+// who pays; the other one hears "sold out". Each state is looked at by axe-core.
+// Exits with 1 if anything is not as it should be.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -71,17 +72,19 @@ try {
   const secret = await system.secret(id);
   const crowd = await crowdOf(system, id, secret);
   const [first, second, , ...others] = crowd;
-  const loser = others.at(5);
+  // Far enough apart that no round is for both.
+  const [loser, last] = [others.at(5), others.at(-1)];
   const page = (shopper) => `${front.url}/?sale=${id}&shopper=${shopper.sub}`;
 
   // Devices whose dates are three minutes fast and slow, over slow networks.
   const fast = await browser.device({ reduced: true, skew_ms: SKEW_MS, latency_ms: 300 });
   const slow = await browser.device({ reduced: true, width: 1180, height: 900, skew_ms: -SKEW_MS, latency_ms: 300, dark: true });
   const third = await browser.device({ width: 390, height: 844, reduced: true });
-  const [a, b, c] = await Promise.all([fast.tab(page(first)), slow.tab(page(second)), third.tab(page(loser))]);
-  await Promise.all([a, b, c].map((tab) => tab.until('early')));
-  await Promise.all([a, b, c].map((tab) => tab.wait(async () => (await tab.text('hint')) === 'Your pass is ready.', 'a pass')));
-  say('three pages wait for the opening');
+  const fourth = await browser.device({ width: 390, height: 844, reduced: true });
+  const [a, b, c, d] = await Promise.all([fast.tab(page(first)), slow.tab(page(second)), third.tab(page(loser)), fourth.tab(page(last))]);
+  await Promise.all([a, b, c, d].map((tab) => tab.until('early')));
+  await Promise.all([a, b, c, d].map((tab) => tab.wait(async () => (await tab.text('hint')) === 'Your pass is ready.', 'a pass')));
+  say('four pages wait for the opening');
 
   // F03: the countdown is the server's, whatever the device believes.
   const offBy = async (tab) => {
@@ -89,7 +92,7 @@ try {
     const left_s = ((shown[0] * 24 + shown[1]) * 60 + shown[2]) * 60 + shown[3];
     return left_s - (opens_ms - Date.now()) / 1_000;
   };
-  for (const tab of [a, b, c]) {
+  for (const tab of [a, b, c, d]) {
     const off_s = await offBy(tab);
     assert.ok(off_s > -1 && off_s < 1.5, `the countdown is off by ${off_s} s`);
   }
@@ -99,21 +102,21 @@ try {
   const weight = a.weight;
   await picture(a, '1-early');
   await picture(b, '1-early-wide-dark');
-  const beyond = [...a.requests, ...b.requests, ...c.requests].filter((url) => !url.startsWith(front.url));
+  const beyond = [a, b, c, d].flatMap((tab) => tab.requests).filter((url) => !url.startsWith(front.url));
   assert.deepEqual(beyond, [], 'nothing is asked of a third party');
 
   // The merchant moves the sale to now: the pages learn of it from the status.
   opens_ms = soon(OPENS_IN_S);
   await system.call(merchant, 'PATCH', `/v1/admin/sales/${id}`, { body: {
     opens_at: new Date(opens_ms).toISOString(), closes_at: new Date(opens_ms + 3_600_000).toISOString() } });
-  await Promise.all([a, b, c].map((tab) => tab.run(`dispatchEvent(new Event('online'))`)));
+  await Promise.all([a, b, c, d].map((tab) => tab.run(`dispatchEvent(new Event('online'))`)));
   await Promise.all(crowd.map(async (one) => {
     one.pass = (await system.call(one.token, 'POST', `/v1/sales/${id}/passes`, { body: { device: 'd' } })).pass;
   }));
 
   // The button is live by the server's clock; one of them is tapped by keyboard.
   const live = (tab) => tab.wait(() => tab.run(`document.getElementById('main').getAttribute('aria-disabled') === 'false'`), 'a live button');
-  await Promise.all([a, b, c].map(live));
+  await Promise.all([a, b, c, d].map(live));
   const late_ms = Date.now() - opens_ms;
   assert.ok(late_ms > -1_000, `live ${-late_ms} ms before the opening`);
   say(`buttons are live ${late_ms} ms after the opening`);
@@ -121,12 +124,13 @@ try {
   await b.key('Tab');
   await b.key('Enter');
   await a.click('main');
-  await Promise.all(crowd.filter((one) => ![first, second, loser].includes(one)).map((one) =>
+  await Promise.all(crowd.filter((one) => ![first, second, loser, last].includes(one)).map((one) =>
     system.call(one.token, 'POST', `/v1/sales/${id}/entries`, { headers: { 'sale-pass': one.pass } })));
   await picture(c, '2-open');
   await c.click('main');
-  await Promise.all([a, b, c].map((tab) => tab.wait(async () => ['drawing', 'admitted', 'waiting', 'waitlist', 'confirming', 'hold'].includes(await tab.phase()), 'an entry')));
-  say('all three have entered');
+  await d.click('main');
+  await Promise.all([a, b, c, d].map((tab) => tab.wait(async () => ['drawing', 'admitted', 'waiting', 'waitlist', 'confirming', 'hold'].includes(await tab.phase()), 'an entry')));
+  say('all four have entered');
   if (await c.phase() === 'drawing') await picture(c, '3-drawing');
 
   // A reload and a second tab.
@@ -136,7 +140,7 @@ try {
   assert.equal(await a.text('commitment'), created.commitment);
   assert.equal(await a.text('ticket'), String(first.ticket));
   say('two hold a unit, one of them in two tabs, after a reload');
-  await c.until('waitlist');
+  await Promise.all([c, d].map((tab) => tab.until('waitlist')));
   assert.match(await c.text('title'), /^Number \d+ on the waitlist$/);
   await Promise.all([picture(a, '4-hold'), picture(b, '4-hold-wide-dark'), picture(c, '5-waitlist')]);
   await c.click('main');
@@ -145,34 +149,44 @@ try {
   await picture(c, '5-waitlist-hi');
   await c.click('language');
 
-  // Paid: one in a tab of which another is open.
+  // Paid, in a tab of which another is open.
   await a.click('main');
-  await b.click('main');
-  await Promise.all([a, b, again].map((tab) => tab.until('paid')));
-  say('both have paid, and the other tab knows');
-  await Promise.all([picture(a, '6-paid'), picture(b, '6-paid-wide-dark')]);
-  await c.until('sold_out');
-  await picture(c, '7-sold-out');
+  await Promise.all([a, again].map((tab) => tab.until('paid')));
+  say('one has paid, and the other tab knows');
+  await picture(a, '6-paid');
+
+  // The other one gives the unit back: the page of whoever is next claims it.
+  await b.click('second');
+  await b.click('second');
+  await b.until('lapsed');
+  await picture(b, '6-given-back-wide-dark');
+  await c.until('hold');
+  await picture(c, '7-hold-from-the-waitlist');
+  await c.click('main');
+  await c.until('paid');
+  say('one unit was given back; the next in line has paid for it');
+  await d.until('sold_out');
+  await picture(d, '8-sold-out');
   const report = await system.call(merchant, 'GET', `/v1/admin/sales/${id}/report`);
   assert.deepEqual([report.units, report.free, report.held, report.paying, report.paid], [2, 0, 0, 0, 2]);
 
   // After the sale anyone can recompute their ticket.
   await system.call(merchant, 'POST', `/v1/admin/sales/${id}/end`);
-  await c.until('ended');
+  await d.until('ended');
   // Else the browser's copy of the sale is good for a minute.
-  await Promise.all([a, c].map((tab) => tab.send('Network.clearBrowserCache')));
-  await Promise.all([a.reload(), c.reload()]);
-  for (const tab of [a, c]) {
+  await Promise.all([a, d].map((tab) => tab.send('Network.clearBrowserCache')));
+  await Promise.all([a.reload(), d.reload()]);
+  for (const tab of [a, d]) {
     await tab.wait(async () => /^The secret fits the fingerprint, and your ticket is the one it gives. You were number \d+ of \d+; the line was drawn at \d+.$/
       .test(await tab.text('check')), 'the check of the draw');
   }
-  await c.run(`document.querySelector('.fair').open = true`);
-  await picture(c, '8-ended-checked');
+  await d.run(`document.querySelector('.fair').open = true`);
+  await picture(d, '9-ended-checked');
   say('the page has recomputed the ticket from the published secret');
 
-  const shifts = Math.max(...await Promise.all([a, b, c].map((tab) => tab.run('shifts'))));
+  const shifts = Math.max(...await Promise.all([a, b, c, d].map((tab) => tab.run('shifts'))));
   assert.ok(shifts < 0.02, `the layout has shifted by ${shifts}`);
-  const errors = [a, b, c, again].flatMap((tab) => tab.errors);
+  const errors = [a, b, c, d, again].flatMap((tab) => tab.errors);
   assert.deepEqual(errors, [], 'errors in the console');
   assert.ok(weight <= WEIGHT_MAX, `${weight} bytes`);
   say(`page and first calls: ${(weight / 1_024).toFixed(1)} KB transferred of ${WEIGHT_MAX / 1_024}; layout shift ${shifts.toFixed(4)}; axe-core: no violations in ${pictures} states`);
