@@ -38,7 +38,9 @@ class Bridge:
         client = self.stack.emulator.client("secretsmanager")
         for nested, prefix in ((None, ""), ("Gates", "Gates.")):
             for logical, resource in self.stack.processed(nested)["Resources"].items():
-                if resource["Type"] != "AWS::SecretsManager::Secret":
+                # One that is made on a condition may not be there.
+                is_secret = resource["Type"] == "AWS::SecretsManager::Secret"
+                if not is_secret or prefix + logical not in self.stack.resources:
                     continue
                 value = client.get_random_password(**resource["Properties"]["GenerateSecretString"])
                 client.put_secret_value(
