@@ -5,7 +5,7 @@ use runtime::{Metric, metrics};
 
 use super::settle::Capture;
 use super::{Cashier, Refusal};
-use crate::CancelOutcome;
+use crate::{CancelOutcome, NoIntent};
 
 /// What closing an intent came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,16 @@ impl Cashier {
                 return Ok(IntentEnd::MayExpire(Box::new(order.clone())));
             }
             // Begun, but never bound. The key tells which one it is.
-            None => self.create_intent(order).await?.id,
+            None => match self.create_intent(order).await {
+                Ok(intent) => intent.id,
+                Err(NoIntent::Unknown(error)) => return Err(error.into()),
+                Err(none) => {
+                    let waits = self.end_unmade(order, &none).await?;
+                    return Ok(waits.map_or(IntentEnd::Unreachable, |order| {
+                        IntentEnd::MayExpire(Box::new(order))
+                    }));
+                }
+            },
         };
         let id = order.claim.order();
         let money = match self.cancel(&intent, &id).await? {

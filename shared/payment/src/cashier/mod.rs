@@ -10,6 +10,8 @@
 //! |---|---|---|
 //! | the attempt began | `PAYING` without intent | the next tap on Pay asks for the intent with the same key; at `pay_until` the sweeper does, and cancels it |
 //! | the provider made the intent | the same | the same: the key gives the same intent |
+//! | the provider made none | the same | the next tap, or the sweeper: it is asked again, makes none again, and the attempt ends |
+//! | an attempt without intent was ended | `PENDING_PAYMENT` | the next tap begins another, with keys of its own |
 //! | the intent was bound | `PAYING` with intent | the next tap shows the same intent |
 //! | the shopper confirmed it | `PAYING`, captured at the provider | the webhook; if it is lost, cancelling at `pay_until` tells |
 //! | the order was paid | `PAID`, the gate still has a deadline | the sweeper drops it |

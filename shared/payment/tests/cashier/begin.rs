@@ -98,6 +98,30 @@ async fn a_provider_that_is_away_costs_no_hold() {
     assert_eq!(world.intents().await, 1);
 }
 
+/// The provider makes no intent of it: the attempt is over, and the next tap
+/// begins another, with a key of its own.
+#[tokio::test]
+async fn an_attempt_without_an_intent_is_none() {
+    let world = World::new().await;
+    let line = BadLine::to(&world);
+    let cashier = world.cashier.clone().with_provider(line.clone());
+    let order = world.order("a").await;
+    line.intents_refused.store(2, Ordering::SeqCst);
+    for attempt in [1, 2] {
+        let refused = cashier.begin(world.read(&order).await).await;
+        assert!(matches!(refused, Err(Refusal::Unpayable(_))));
+        let waits = world.read(&order).await;
+        assert_eq!(
+            (waits.status, waits.attempt),
+            (OrderStatus::PendingPayment, attempt)
+        );
+        assert_eq!((waits.pay_by, waits.pay_until), (order.pay_by, None));
+    }
+    let begun = cashier.begin(world.read(&order).await).await.unwrap();
+    assert_eq!((begun.order.attempt, begun.new), (3, true));
+    assert_eq!(world.intents().await, 1);
+}
+
 /// After a decline the next attempt has its own intent, and the first one can
 /// capture nothing any more.
 #[tokio::test]

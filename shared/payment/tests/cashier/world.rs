@@ -10,8 +10,8 @@ use ledger::Ledger;
 use ledger::payments::Refund;
 use payment::sandbox::{SandboxProvider, Verdict};
 use payment::{
-    CancelOutcome, Cashier, CreateIntent, Error, Event, Intent, Provider, ProviderPayment,
-    RefundOutcome, RefundRequest, WebhookError,
+    CancelOutcome, Cashier, CreateIntent, Error, Event, Intent, NoIntent, Provider,
+    ProviderPayment, RefundOutcome, RefundRequest, WebhookError,
 };
 use runtime::{Clock, Environment};
 use serde_json::json;
@@ -174,6 +174,8 @@ pub(crate) struct BadLine {
     sandbox: SandboxProvider,
     /// Nothing gets through.
     pub(crate) down: AtomicBool,
+    /// So many intents are not made.
+    pub(crate) intents_refused: AtomicUsize,
     /// So many refunds are not carried out.
     pub(crate) refunds_refused: AtomicUsize,
     /// So many refunds are carried out, but their answers are lost.
@@ -187,6 +189,7 @@ impl BadLine {
         Arc::new(Self {
             sandbox: world.sandbox.clone(),
             down: AtomicBool::new(false),
+            intents_refused: AtomicUsize::new(0),
             refunds_refused: AtomicUsize::new(0),
             refunds_unanswered: AtomicUsize::new(0),
             refund_keys: Mutex::default(),
@@ -228,8 +231,11 @@ impl Provider for BadLine {
     ) -> Result<Event, WebhookError> {
         self.sandbox.verify_webhook(signature, body, now)
     }
-    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, Error> {
+    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, NoIntent> {
         self.line()?;
+        if takes_one(&self.intents_refused) {
+            return Err(NoIntent::Refused("402".to_owned()));
+        }
         self.sandbox.create_intent(request).await
     }
     async fn intent(&self, intent: &IntentId, order: &OrderId) -> Result<Option<Intent>, Error> {
