@@ -449,6 +449,18 @@ impl Ledger {
         rows.into_iter().map(from_item).collect()
     }
 
+    /// The refund of an intent, if one is owed or was made.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn refund(
+        &self,
+        claim: &ClaimId,
+        intent: &IntentId,
+    ) -> Result<Option<Refund>, Error> {
+        self.table.get(&key::refund(claim, intent)).await
+    }
+
     /// Whether a refund of the sale is owed and not confirmed.
     ///
     /// # Errors
@@ -479,7 +491,7 @@ impl Ledger {
             return Ok(None);
         };
         let refund = match refund_intent {
-            Some(intent) => self.table.get(&key::refund(claim, &intent)).await?,
+            Some(intent) => self.refund(claim, &intent).await?,
             None => None,
         };
         Ok(Some((order, refund)))

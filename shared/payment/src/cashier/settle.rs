@@ -96,14 +96,7 @@ impl Cashier {
                     Applied::AlreadyApplied
                 })
             }
-            EventKind::Refunded => {
-                let noted = self.ledger.refunded(&order.claim, intent, now).await?;
-                Ok(if noted {
-                    Applied::Refund
-                } else {
-                    Applied::AlreadyApplied
-                })
-            }
+            EventKind::Refunded => self.look_at_refund(&order.claim, intent).await,
             EventKind::RefundFailed => {
                 let noted = self.ledger.refund_failed(&order.claim, intent, now);
                 if !noted.await? {
