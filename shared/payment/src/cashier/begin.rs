@@ -61,7 +61,11 @@ impl Cashier {
     ///
     /// # Errors
     /// It can't be paid, or not now.
-    pub async fn begin(&self, mut order: Order) -> Result<Begun, Refusal> {
+    pub async fn begin(&self, order: Order) -> Result<Begun, Refusal> {
+        self.in_time(self.open(order)).await
+    }
+
+    async fn open(&self, mut order: Order) -> Result<Begun, Refusal> {
         if order.money.amount == 0 {
             return Err(Refusal::Free);
         }

@@ -28,7 +28,7 @@ impl Cashier {
     /// # Errors
     /// The ledger does not answer: nothing may be released.
     pub async fn close_intent(&self, order: &Order) -> Result<IntentEnd, ledger::Error> {
-        match self.close(order).await {
+        match self.in_time(self.close(order)).await {
             Ok(end) => Ok(end),
             Err(Refusal::Ledger(error)) => Err(error),
             Err(error) => {

@@ -58,6 +58,10 @@ impl Cashier {
     /// # Errors
     /// No answer from ledger or provider: the event must be delivered again.
     pub async fn apply(&self, event: &Event) -> Result<Applied, Refusal> {
+        self.in_time(self.judge(event)).await
+    }
+
+    async fn judge(&self, event: &Event) -> Result<Applied, Refusal> {
         let Some(intent) = &event.intent else {
             return Ok(Applied::Ignored);
         };

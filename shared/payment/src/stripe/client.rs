@@ -35,8 +35,8 @@ const VERSION: &str = "2025-03-31.basil";
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Longest wait for one answer.
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
-/// Longest wait for a call, all its repetitions included. A tap on Pay makes
-/// two at most, and its function has ten seconds.
+/// Longest wait for a call, all its repetitions included. How many calls there
+/// is time for, the cashier decides.
 const CALL_MAX: Duration = Duration::from_millis(4_500);
 /// How often one call is made at most.
 const ATTEMPTS_MAX: u32 = 3;

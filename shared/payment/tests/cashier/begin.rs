@@ -1,13 +1,14 @@
 //! Beginning to pay.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use domain::OrderStatus;
 use futures::future::join_all;
 use payment::sandbox::{ConfirmError, Verdict};
-use payment::{Applied, CreateIntent, Provider, Refusal};
+use payment::{Applied, CreateIntent, IntentEnd, Provider, Refusal};
 
-use crate::world::{BadLine, MINUTE, World};
+use crate::world::{BadLine, MINUTE, World, success};
 
 /// C04, C02: ten taps, one payment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,6 +121,28 @@ async fn an_attempt_without_an_intent_is_none() {
     let begun = cashier.begin(world.read(&order).await).await.unwrap();
     assert_eq!((begun.order.attempt, begun.new), (3, true));
     assert_eq!(world.intents().await, 1);
+}
+
+/// Nobody waits for a provider that says nothing: we answer before the gateway
+/// does.
+#[tokio::test]
+async fn silence_is_answered() {
+    let world = World::new().await;
+    let line = BadLine::to(&world);
+    line.silent.store(true, Ordering::SeqCst);
+    let (order, paying) = (world.order("a").await, world.paying("b").await);
+    let hurried = world.cashier.clone().with_provider(line);
+    let hurried = hurried.with_patience(Duration::from_millis(100));
+    for order in [&order, &paying] {
+        let refused = hurried.begin(order.clone()).await;
+        assert!(matches!(refused, Err(Refusal::Provider(_))), "{refused:?}");
+    }
+    let end = hurried.close_intent(&paying).await.unwrap();
+    assert_eq!(end, IntentEnd::Unreachable);
+    let id = order.claim.order();
+    let told = success("evt_1", &"pi_other".parse().unwrap(), &id, "999900 INR");
+    let refused = hurried.apply(&told).await;
+    assert!(matches!(refused, Err(Refusal::Provider(_))), "{refused:?}");
 }
 
 /// After a decline the next attempt has its own intent, and the first one can
