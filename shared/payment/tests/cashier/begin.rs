@@ -123,6 +123,23 @@ async fn an_attempt_without_an_intent_is_none() {
     assert_eq!(world.intents().await, 1);
 }
 
+/// Whoever heard that there is no intent ends the attempt that asked for it, and
+/// no later one.
+#[tokio::test]
+async fn only_the_attempt_that_asked_ends() {
+    let world = World::new().await;
+    let (order, now) = (world.order("a").await, world.now());
+    let begin = async |order| world.ledger.begin_payment(order, now, now + MINUTE).await;
+    let end = async |order| world.ledger.end_unbound(order, now).await;
+    let first = begin(&order).await.unwrap().unwrap();
+    let waits = end(&first).await.unwrap().unwrap();
+    assert_eq!(world.read(&order).await, waits);
+    assert_eq!(end(&first).await.unwrap(), None);
+    let second = begin(&waits).await.unwrap().unwrap();
+    assert_eq!(end(&first).await.unwrap(), None);
+    assert_eq!(world.read(&order).await, second);
+}
+
 /// Nobody waits for a provider that says nothing: we answer before the gateway
 /// does.
 #[tokio::test]
