@@ -13,6 +13,8 @@ mod existing;
 mod gates;
 mod view;
 
+use std::time::Duration;
+
 use api::{Call, HttpFunction, Problem, Reply};
 use gate::Gate;
 use ledger::{DrawSecrets, Ledger, SaleCache};
@@ -20,6 +22,10 @@ use payment::Cashier;
 use queue::Queue;
 use runtime::{Clock, Environment};
 use token::{EdgeKeys, Keys, Signer};
+
+/// Longest wait for what is asked of the payment provider before a hold is given
+/// back. The function has five seconds.
+pub const PROVIDER_MAX: Duration = Duration::from_millis(3_500);
 
 /// The claim function.
 #[derive(Debug)]
@@ -44,7 +50,7 @@ impl HttpFunction for ClaimFunction {
         let ledger = Ledger::connect(environment)?;
         Ok(Self {
             barriers: barrier::Barriers::default(),
-            cashier: Cashier::connect(environment, &ledger)?,
+            cashier: Cashier::connect(environment, &ledger)?.with_patience(PROVIDER_MAX),
             clock: environment.clock,
             edge: EdgeKeys::load(&environment.settings)?,
             gate: Gate::connect(environment)?,

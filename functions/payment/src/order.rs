@@ -116,6 +116,9 @@ pub(crate) fn refused(refusal: Refusal) -> Problem {
         Refusal::NotPayable(status) => {
             Problem::new(Code::NotPayable).detail(format!("The order is {}.", status.name()))
         }
+        Refusal::Unpayable(_) => Problem::new(Code::NotPayable)
+            .detail("The payment provider does not take this payment.")
+            .because(refusal),
         Refusal::Provider(error) => error.into(),
         Refusal::Ledger(error) => error.into(),
     }

@@ -3,14 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 use api::HttpFunction;
+use axum::http::StatusCode;
 use base64::prelude::*;
-use domain::{IntentId, OrderStatus};
+use domain::{IntentId, Order, OrderStatus};
 use jiff::SignedDuration;
+use lambda_http::{Body, Response};
 use payment::signature::WebhookSecrets;
 use payment_function::PaymentFunction;
 use runtime::{Environment, Settings};
 use serde_json::{Value, json};
 use testing::Bucket;
+use tokio::net::TcpListener;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const WEBHOOK: &str = "POST /v1/webhooks/{provider}";
@@ -120,6 +123,50 @@ fn secrets_of(name: &str) -> &'static str {
     }
 }
 
+async fn tap(function: &PaymentFunction, order: &Order) -> Response<Body> {
+    let parameters = json!({"order": order.claim.order()});
+    let session = testing::session(order.shopper.as_str(), &[]);
+    let event = testing::http_event("POST /v1/orders/{order}/payments", &parameters, session);
+    let request = lambda_http::request::from_str(&event.to_string()).unwrap();
+    api::invoke(function, request).await
+}
+
+/// Stripe understands and refuses, as it does below its smallest amount: the
+/// page must not repeat it, and the order can still be paid or given back.
+#[tokio::test]
+async fn a_payment_that_stripe_refuses_is_a_409() {
+    let (mut environment, ledger) = testing::ledger().await;
+    let answer = async || {
+        let error = json!({"error": {"code": "amount_too_small", "message": "sk_test"}});
+        (StatusCode::BAD_REQUEST, error.to_string())
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let stripe = axum::serve(listener, axum::Router::new().fallback(answer));
+    tokio::spawn(stripe.into_future());
+    environment.settings = settings(&environment, "whsec_test");
+    environment
+        .settings
+        .extend([("STRIPE_URL".to_owned(), url)]);
+    let function = PaymentFunction::start(&environment).await.unwrap();
+    let now = environment.clock.now();
+    let bucket = Bucket::create(&ledger, 10).await;
+    let order = bucket.order("ada", now, HOUR).await;
+    for attempt in [1, 2] {
+        let response = tap(&function, &order).await;
+        assert_eq!(response.status(), 409);
+        let problem: Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(problem["error"], "not_payable");
+        let detail = "The payment provider does not take this payment.";
+        assert_eq!(problem["detail"], detail);
+        let read = ledger.order(&order.claim).await.unwrap().unwrap();
+        assert_eq!(
+            (read.status, read.attempt),
+            (OrderStatus::PendingPayment, attempt)
+        );
+    }
+}
+
 /// The provider does not answer: a clear refusal, and the hold as it was.
 #[tokio::test]
 async fn a_provider_that_is_away_is_a_503() {
@@ -130,13 +177,7 @@ async fn a_provider_that_is_away_is_a_503() {
     let bucket = Bucket::create(&ledger, 10).await;
     let order = bucket.order("ada", now, HOUR).await;
     for _ in 0..2 {
-        let event = testing::http_event(
-            "POST /v1/orders/{order}/payments",
-            &json!({"order": order.claim.order()}),
-            testing::session("ada", &[]),
-        );
-        let request = lambda_http::request::from_str(&event.to_string()).unwrap();
-        let response = api::invoke(&function, request).await;
+        let response = tap(&function, &order).await;
         assert_eq!(response.status(), 503);
         assert!(response.headers().contains_key("retry-after"));
         let problem: Value = serde_json::from_slice(response.body()).unwrap();

@@ -245,6 +245,33 @@ impl Ledger {
         Ok(self.table.write(&writes).await?.is_ok())
     }
 
+    /// Ends an attempt to which no intent is bound, and none will be: `PAYING →
+    /// PENDING_PAYMENT`. `None` if one is, or the attempt is over.
+    ///
+    /// # Errors
+    /// No answer: reading the order again tells.
+    pub async fn end_unbound(&self, order: &Order, now: Timestamp) -> Result<Option<Order>, Error> {
+        let ended = Order {
+            status: OrderStatus::PendingPayment,
+            pay_until: None,
+            changed_at: now,
+            ..order.clone()
+        };
+        let mut writes = Transaction::new();
+        writes
+            .update(
+                &key::order(&order.claim),
+                "SET #status = :pending, changed_at = :now REMOVE pay_until",
+            )
+            .only_if("#status = :paying AND attempt = :attempt AND attribute_not_exists(intent)")
+            .name("#status", "status")
+            .text(":paying", OrderStatus::Paying.name())
+            .text(":pending", ended.status.name())
+            .number(":attempt", order.attempt)
+            .number(":now", now.as_millisecond());
+        Ok(self.table.write(&writes).await?.is_ok().then_some(ended))
+    }
+
     /// Marks an order as paid by the intent that is bound to it, together
     /// with the event that says so.
     ///
@@ -422,6 +449,18 @@ impl Ledger {
         rows.into_iter().map(from_item).collect()
     }
 
+    /// The refund of an intent, if one is owed or was made.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn refund(
+        &self,
+        claim: &ClaimId,
+        intent: &IntentId,
+    ) -> Result<Option<Refund>, Error> {
+        self.table.get(&key::refund(claim, intent)).await
+    }
+
     /// Whether a refund of the sale is owed and not confirmed.
     ///
     /// # Errors
@@ -452,7 +491,7 @@ impl Ledger {
             return Ok(None);
         };
         let refund = match refund_intent {
-            Some(intent) => self.table.get(&key::refund(claim, &intent)).await?,
+            Some(intent) => self.refund(claim, &intent).await?,
             None => None,
         };
         Ok(Some((order, refund)))

@@ -23,7 +23,7 @@ pub mod stripe;
 pub use cashier::{Applied, Begun, Cashier, IntentEnd, Refunds, Refusal};
 pub use event::{Event, EventKind};
 pub use provider::{
-    CancelOutcome, CreateIntent, Error, Intent, IntentStatus, Provider, ProviderPayment,
+    CancelOutcome, CreateIntent, Error, Intent, IntentStatus, NoIntent, Provider, ProviderPayment,
     RefundOutcome, RefundRequest, WebhookError,
 };
 pub use sandbox::SandboxProvider;

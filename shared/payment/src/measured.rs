@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use runtime::{Metric, metrics};
 
 use crate::{
-    CancelOutcome, CreateIntent, Error, Event, Intent, Provider, ProviderPayment, RefundOutcome,
-    RefundRequest, SandboxProvider, WebhookError,
+    CancelOutcome, CreateIntent, Error, Event, Intent, NoIntent, Provider, ProviderPayment,
+    RefundOutcome, RefundRequest, SandboxProvider, WebhookError,
 };
 
 /// This provider, measured.
@@ -20,10 +20,10 @@ use crate::{
 pub(crate) struct Measured(pub(crate) Arc<dyn Provider>);
 
 /// Does one call; its name goes into the line, and is no dimension.
-async fn measured<T>(
+async fn measured<T, E>(
     call: &'static str,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     let begun = Instant::now();
     let answer = work.await;
     let took_ms = begun.elapsed().as_micros() as f64 / 1_000.0;
@@ -58,7 +58,7 @@ impl Provider for Measured {
         self.0.verify_webhook(signature, body, now)
     }
 
-    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, Error> {
+    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, NoIntent> {
         measured("create_intent", self.0.create_intent(request)).await
     }
 

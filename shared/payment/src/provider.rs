@@ -16,6 +16,22 @@ use crate::{Event, SandboxProvider};
 #[error("the payment provider does not answer: {0}")]
 pub struct Error(pub String);
 
+/// Why there is no intent.
+#[derive(Debug, thiserror::Error)]
+pub enum NoIntent {
+    /// The provider understood, and makes none.
+    #[error("the payment provider makes no intent: {0}")]
+    Refused(String),
+    /// The provider failed, and has kept that as its answer to this key. An
+    /// intent may be left, but its secret went to nobody, and never will: so
+    /// nobody can confirm it.
+    #[error("the payment provider failed, and says so again for the same key")]
+    Spent,
+    /// Nothing is known: there may be one, whose secret the same key gives.
+    #[error(transparent)]
+    Unknown(#[from] Error),
+}
+
 /// Asks for an intent.
 #[derive(Debug, Clone)]
 pub struct CreateIntent {
@@ -144,8 +160,8 @@ pub trait Provider: Send + Sync + std::fmt::Debug {
     /// Creates an intent, or finds the one of this key.
     ///
     /// # Errors
-    /// No answer.
-    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, Error>;
+    /// There is none, or nothing is known.
+    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, NoIntent>;
 
     /// The intent of this order, if there is one of this id.
     ///

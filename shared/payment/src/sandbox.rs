@@ -29,8 +29,8 @@ use subtle::ConstantTimeEq;
 
 use crate::signature::WebhookSecrets;
 use crate::{
-    CancelOutcome, CreateIntent, Error, Event, Intent, IntentStatus, Provider, ProviderPayment,
-    RefundOutcome, RefundRequest, WebhookError,
+    CancelOutcome, CreateIntent, Error, Event, Intent, IntentStatus, NoIntent, Provider,
+    ProviderPayment, RefundOutcome, RefundRequest, WebhookError,
 };
 
 /// Its name in paths, rows and `PAYMENT_PROVIDER`.
@@ -252,7 +252,7 @@ impl Provider for SandboxProvider {
         Event::parse(body)
     }
 
-    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, Error> {
+    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, NoIntent> {
         let intent = intent_id(&request.order, &request.idempotency_key)?;
         let new = Row {
             intent: intent.clone(),
@@ -266,12 +266,11 @@ impl Provider for SandboxProvider {
             refund_key: None,
             version: 0,
         };
-        self.change(&intent, &request.order, |row| {
+        let made = self.change(&intent, &request.order, |row| {
             Some(row.unwrap_or(&new).clone())
-        })
-        .await?
-        .map(|row| self.shown(row))
-        .ok_or_else(|| Error("the intent was not created".to_owned()))
+        });
+        let none = || Error("the intent was not created".to_owned());
+        Ok(self.shown(made.await?.ok_or_else(none)?))
     }
 
     async fn intent(&self, intent: &IntentId, order: &OrderId) -> Result<Option<Intent>, Error> {

@@ -156,6 +156,26 @@ fn k04_no_function_outlives_the_gateways_patience() {
     }
 }
 
+/// Functions that are stopped before their cashier has answered, and written
+/// and read what belongs to it.
+fn cut_off(template: &Template) -> Vec<&'static str> {
+    let cashiers = [
+        ("PaymentFunction", payment::cashier::PATIENCE),
+        ("ClaimFunction", claim_function::PROVIDER_MAX),
+    ];
+    let early = cashiers.into_iter().filter(|(id, patience)| {
+        function(template, id).timeout < *patience + Duration::from_millis(1_500)
+    });
+    early.map(|(id, _)| id).collect()
+}
+
+#[test]
+fn the_cashier_answers_before_its_function_is_stopped() {
+    assert_eq!(cut_off(&read_template(&own_template()).unwrap()), [""; 0]);
+    let hurried = read("Timeout: 5\n", "Timeout: 4\n");
+    assert_eq!(cut_off(&hurried), ["ClaimFunction"]);
+}
+
 #[test]
 fn b06_no_schedule_is_below_a_minute_and_runs_meet() {
     let template = read_template(&own_template()).unwrap();

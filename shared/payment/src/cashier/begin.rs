@@ -6,7 +6,7 @@ use ledger::payments::Written;
 
 use super::settle::Capture;
 use super::{Cashier, ROUNDS};
-use crate::{CancelOutcome, CreateIntent, Error, Intent, IntentStatus};
+use crate::{CancelOutcome, CreateIntent, Error, Intent, IntentStatus, NoIntent};
 
 /// A payment that the shopper can make now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,12 +34,25 @@ pub enum Refusal {
     /// It is in a state that nothing leads out of.
     #[error("the order is {}", .0.name())]
     NotPayable(OrderStatus),
-    /// The provider does not answer. The hold is as it was.
+    /// The provider makes no intent of it. The order waits for another attempt.
+    #[error("the payment provider makes no intent: {0}")]
+    Unpayable(String),
+    /// The provider does not answer, or not usefully. The hold stays.
     #[error(transparent)]
     Provider(#[from] Error),
     /// The ledger does not answer.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
+}
+
+impl From<NoIntent> for Refusal {
+    fn from(why: NoIntent) -> Self {
+        match why {
+            NoIntent::Refused(why) => Self::Unpayable(why),
+            NoIntent::Spent => Self::Provider(Error(why.to_string())),
+            NoIntent::Unknown(error) => Self::Provider(error),
+        }
+    }
 }
 
 impl Cashier {
@@ -48,7 +61,11 @@ impl Cashier {
     ///
     /// # Errors
     /// It can't be paid, or not now.
-    pub async fn begin(&self, mut order: Order) -> Result<Begun, Refusal> {
+    pub async fn begin(&self, order: Order) -> Result<Begun, Refusal> {
+        self.in_time(self.open(order)).await
+    }
+
+    async fn open(&self, mut order: Order) -> Result<Begun, Refusal> {
         if order.money.amount == 0 {
             return Err(Refusal::Free);
         }
@@ -155,14 +172,41 @@ impl Cashier {
     }
 
     /// Asks the provider for the intent of this attempt, always with the same
-    /// key, and binds it.
+    /// key, and binds it. If there is none, the attempt ends, so that the next
+    /// tap asks with another key.
     pub(super) async fn bind(&self, order: &Order) -> Result<(Written, Intent), Refusal> {
-        let intent = self.create_intent(order).await?;
+        let intent = match self.create_intent(order).await {
+            Ok(intent) => intent,
+            Err(NoIntent::Unknown(error)) => return Err(error.into()),
+            Err(none) => {
+                self.end_unmade(order, &none).await?;
+                return Err(none.into());
+            }
+        };
         let written = self.ledger.bind_intent(order, &intent.id).await?;
         Ok((written, intent))
     }
 
-    pub(super) async fn create_intent(&self, order: &Order) -> Result<Intent, Error> {
+    /// Ends an attempt that has no intent and gets none. The order as it waits
+    /// then, or `None` if it changed: somebody may have bound an intent.
+    ///
+    /// What a failure may have left at the provider captures nothing. A secret
+    /// is shown once its intent is bound, and from now on that fails.
+    pub(super) async fn end_unmade(
+        &self,
+        order: &Order,
+        why: &NoIntent,
+    ) -> Result<Option<Order>, ledger::Error> {
+        tracing::warn!(
+            order = %order.claim.order(),
+            attempt = order.attempt,
+            error = %why,
+            "an attempt to pay ends, since there is no intent for it"
+        );
+        self.ledger.end_unbound(order, self.clock.now()).await
+    }
+
+    pub(super) async fn create_intent(&self, order: &Order) -> Result<Intent, NoIntent> {
         let id = order.claim.order();
         let request = CreateIntent {
             idempotency_key: format!("{id}-{}", order.attempt),

@@ -5,7 +5,7 @@ use runtime::{Metric, metrics};
 
 use super::settle::Capture;
 use super::{Cashier, Refusal};
-use crate::CancelOutcome;
+use crate::{CancelOutcome, NoIntent};
 
 /// What closing an intent came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Cashier {
     /// # Errors
     /// The ledger does not answer: nothing may be released.
     pub async fn close_intent(&self, order: &Order) -> Result<IntentEnd, ledger::Error> {
-        match self.close(order).await {
+        match self.in_time(self.close(order)).await {
             Ok(end) => Ok(end),
             Err(Refusal::Ledger(error)) => Err(error),
             Err(error) => {
@@ -65,7 +65,16 @@ impl Cashier {
                 return Ok(IntentEnd::MayExpire(Box::new(order.clone())));
             }
             // Begun, but never bound. The key tells which one it is.
-            None => self.create_intent(order).await?.id,
+            None => match self.create_intent(order).await {
+                Ok(intent) => intent.id,
+                Err(NoIntent::Unknown(error)) => return Err(error.into()),
+                Err(none) => {
+                    let waits = self.end_unmade(order, &none).await?;
+                    return Ok(waits.map_or(IntentEnd::Unreachable, |order| {
+                        IntentEnd::MayExpire(Box::new(order))
+                    }));
+                }
+            },
         };
         let id = order.claim.order();
         let money = match self.cancel(&intent, &id).await? {

@@ -10,6 +10,8 @@
 //! |---|---|---|
 //! | the attempt began | `PAYING` without intent | the next tap on Pay asks for the intent with the same key; at `pay_until` the sweeper does, and cancels it |
 //! | the provider made the intent | the same | the same: the key gives the same intent |
+//! | the provider made none | the same | the next tap, or the sweeper: it is asked again, makes none again, and the attempt ends |
+//! | an attempt without intent was ended | `PENDING_PAYMENT` | the next tap begins another, with keys of its own |
 //! | the intent was bound | `PAYING` with intent | the next tap shows the same intent |
 //! | the shopper confirmed it | `PAYING`, captured at the provider | the webhook; if it is lost, cancelling at `pay_until` tells |
 //! | the order was paid | `PAID`, the gate still has a deadline | the sweeper drops it |
@@ -21,6 +23,10 @@
 //!
 //! An effect and its event are one transaction, so an event whose answer was
 //! lost is recognised when it is delivered again.
+//!
+//! A call of the cashier has one deadline, whatever it asks of whom: whoever
+//! waits hears of it from us, and not from the gateway in front. What it cuts
+//! off has stopped between two steps.
 
 mod begin;
 mod close;
@@ -33,14 +39,17 @@ pub use close::IntentEnd;
 pub use refunds::Refunds;
 pub use settle::Applied;
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use ledger::Ledger;
 use runtime::{Clock, Environment};
+use tokio::time::timeout;
 
-use crate::Provider;
 use crate::measured::Measured;
+use crate::{Error, Provider};
 
 /// How often an order is read again that others keep changing.
 const ROUNDS: u32 = 20;
@@ -49,6 +58,9 @@ const ROUNDS: u32 = 20;
 /// say otherwise. A hold that lasts longer keeps its intent open as long.
 const INTENT_S: u32 = 900;
 
+/// How long one call may take, if its function does not say otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(8);
+
 /// Applies the rules with one ledger and one provider.
 #[derive(Debug, Clone)]
 pub struct Cashier {
@@ -56,6 +68,7 @@ pub struct Cashier {
     provider: Arc<dyn Provider>,
     clock: Clock,
     intent_life: SignedDuration,
+    patience: Duration,
 }
 
 impl Cashier {
@@ -72,7 +85,14 @@ impl Cashier {
             provider: crate::provider(environment, ledger)?,
             clock: environment.clock,
             intent_life: SignedDuration::from_secs(intent_s.into()),
+            patience: PATIENCE,
         })
+    }
+
+    /// The same cashier, for a function whose own time is another.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The same cashier with another provider.
@@ -87,5 +107,14 @@ impl Cashier {
     /// The provider.
     pub fn provider(&self) -> &dyn Provider {
         &*self.provider
+    }
+
+    /// This work, if it is done in time.
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        let done = timeout(self.patience, work).await;
+        done.map_err(|_| Error(format!("not within {:?}", self.patience)))?
     }
 }

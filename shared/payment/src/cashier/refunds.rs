@@ -1,12 +1,12 @@
 //! Giving money back: asked for until the provider confirms it, once.
 
 use domain::order::RefundStatus;
-use domain::{BucketId, SaleId};
+use domain::{BucketId, ClaimId, IntentId, SaleId};
 use jiff::Timestamp;
 use ledger::payments::Refund;
 use runtime::{Metric, metrics};
 
-use super::{Cashier, Refusal};
+use super::{Applied, Cashier, Refusal};
 use crate::{RefundOutcome, RefundRequest};
 
 /// What became of a bucket's refunds.
@@ -45,6 +45,25 @@ impl Cashier {
             }
         }
         Ok(refunds)
+    }
+
+    /// An event says that a refund went through. That one may have failed since,
+    /// if its event comes late: so it is no more than a reason to ask.
+    pub(super) async fn look_at_refund(
+        &self,
+        claim: &ClaimId,
+        intent: &IntentId,
+    ) -> Result<Applied, Refusal> {
+        let refund = self.ledger.refund(claim, intent).await?;
+        let owed = refund.filter(|refund| refund.status == RefundStatus::RefundPending);
+        let Some(refund) = owed else {
+            return Ok(Applied::AlreadyApplied);
+        };
+        Ok(if self.refund(&refund).await? {
+            Applied::Refund
+        } else {
+            Applied::AlreadyApplied
+        })
     }
 
     /// Gives a capture back, and notes it once the provider confirms it.

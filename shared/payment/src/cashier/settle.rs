@@ -58,6 +58,10 @@ impl Cashier {
     /// # Errors
     /// No answer from ledger or provider: the event must be delivered again.
     pub async fn apply(&self, event: &Event) -> Result<Applied, Refusal> {
+        self.in_time(self.judge(event)).await
+    }
+
+    async fn judge(&self, event: &Event) -> Result<Applied, Refusal> {
         let Some(intent) = &event.intent else {
             return Ok(Applied::Ignored);
         };
@@ -96,14 +100,7 @@ impl Cashier {
                     Applied::AlreadyApplied
                 })
             }
-            EventKind::Refunded => {
-                let noted = self.ledger.refunded(&order.claim, intent, now).await?;
-                Ok(if noted {
-                    Applied::Refund
-                } else {
-                    Applied::AlreadyApplied
-                })
-            }
+            EventKind::Refunded => self.look_at_refund(&order.claim, intent).await,
             EventKind::RefundFailed => {
                 let noted = self.ledger.refund_failed(&order.claim, intent, now);
                 if !noted.await? {

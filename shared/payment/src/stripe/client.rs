@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::objects;
-use crate::Error;
+use crate::{Error, NoIntent};
 
 /// The version of the API that this is written for. An account's own default
 /// may change with a click; this does not.
@@ -35,8 +35,8 @@ const VERSION: &str = "2025-03-31.basil";
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Longest wait for one answer.
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
-/// Longest wait for a call, all its repetitions included. A tap on Pay makes
-/// two at most, and its function has ten seconds.
+/// Longest wait for a call, all its repetitions included. How many calls there
+/// is time for, the cashier decides.
 const CALL_MAX: Duration = Duration::from_millis(4_500);
 /// How often one call is made at most.
 const ATTEMPTS_MAX: u32 = 3;
@@ -64,15 +64,31 @@ pub(super) enum Failure {
     Unknown(String),
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused { status, reason } => {
+                write!(f, "Stripe refuses: {} {reason}", status.as_u16())
+            }
+            Self::Kept => f.write_str("Stripe failed, and says so again for the same key"),
+            Self::Unknown(why) => f.write_str(why),
+        }
+    }
+}
+
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        Self(match failure {
-            Failure::Refused { status, reason } => {
-                format!("Stripe refuses: {} {reason}", status.as_u16())
-            }
-            Failure::Kept => "Stripe failed, and says so again for the same key".to_owned(),
-            Failure::Unknown(why) => why,
-        })
+        Self(failure.to_string())
+    }
+}
+
+impl From<Failure> for NoIntent {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused { .. } => Self::Refused(failure.to_string()),
+            Failure::Kept => Self::Spent,
+            Failure::Unknown(why) => Self::Unknown(Error(why)),
+        }
     }
 }
 

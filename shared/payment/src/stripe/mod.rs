@@ -18,6 +18,8 @@
 //!   was a failure, the next key of the same row (`key`, `key-2`, …) is used:
 //!   the secret of an intent that the failed call may have left went to nobody,
 //!   so nobody can confirm it; a refund that it may have left is found first.
+//!   A row has an end: the next intent is one of another attempt, whose row is
+//!   its own, and a refund goes on with a key for each hour.
 //! - **A refund that failed** at the bank is asked for again under a key of its
 //!   own, a few times; then a person must find another way.
 
@@ -35,8 +37,8 @@ use serde::de::DeserializeOwned;
 
 use crate::signature::WebhookSecrets;
 use crate::{
-    CancelOutcome, CreateIntent, Error, Event, Intent, Provider, ProviderPayment, RefundOutcome,
-    RefundRequest, WebhookError,
+    CancelOutcome, CreateIntent, Error, Event, Intent, NoIntent, Provider, ProviderPayment,
+    RefundOutcome, RefundRequest, WebhookError,
 };
 use books::Books;
 use client::{Answer, Client, Failure};
@@ -48,7 +50,7 @@ pub const NAME: &str = "stripe";
 /// Where it is, if `STRIPE_URL` does not say otherwise.
 const URL: &str = "https://api.stripe.com";
 
-/// So many keys of a row may have a failure as their answer.
+/// So many keys has a row.
 const KEYS_MAX: usize = 3;
 
 /// So many refunds of one capture may fail at the bank.
@@ -98,27 +100,29 @@ impl StripeProvider {
         }
     }
 
-    /// Posts under the first key of a row that has no failure as its answer.
+    /// Posts under the first of these keys that has no failure as its answer.
     async fn post_once<T: DeserializeOwned>(
         &self,
         path: &str,
         form: &[(&str, &str)],
-        key: &str,
-    ) -> Result<Answer<T>, Error> {
-        let mut failure = Failure::Kept;
-        for nth in 1..=KEYS_MAX {
-            let next = match nth {
-                1 => key.to_owned(),
-                _ => format!("{key}-{nth}"),
-            };
-            match self.client.post_once(path, form, &next).await {
-                Err(Failure::Kept) => failure = Failure::Kept,
-                Ok(answer) => return Ok(answer),
-                Err(other) => return Err(other.into()),
+        keys: impl Iterator<Item = String> + Send,
+    ) -> Result<Answer<T>, Failure> {
+        for key in keys {
+            match self.client.post_once(path, form, &key).await {
+                Err(Failure::Kept) => {}
+                answered => return answered,
             }
         }
-        Err(failure.into())
+        Err(Failure::Kept)
     }
+}
+
+/// `key`, `key-2`, …
+fn row(key: &str) -> impl Iterator<Item = String> {
+    (1..=KEYS_MAX).map(move |nth| match nth {
+        1 => key.to_owned(),
+        _ => format!("{key}-{nth}"),
+    })
 }
 
 #[async_trait]
@@ -145,10 +149,10 @@ impl Provider for StripeProvider {
         event::read(body)
     }
 
-    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, Error> {
+    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, NoIntent> {
         let amount = amount::to_stripe(request.money);
-        let amount = amount.map_err(|why| Error(format!("{} {why}", request.money)))?;
-        let amount = amount.to_string();
+        let refused = |why| NoIntent::Refused(format!("{} {why}", request.money));
+        let amount = amount.map_err(refused)?.to_string();
         let currency = request.money.currency.code().to_ascii_lowercase();
         let (order, sale) = (request.order.to_string(), request.sale.to_string());
         let bucket = request.order.bucket().0.to_string();
@@ -165,9 +169,9 @@ impl Provider for StripeProvider {
             (&format!("metadata[{SALE}]"), &sale),
             (&format!("metadata[{BUCKET}]"), &bucket),
         ];
-        let answer: Answer<PaymentIntent> = self
-            .post_once("/v1/payment_intents", &form, &request.idempotency_key)
-            .await?;
+        let keys = row(&request.idempotency_key);
+        let answer: Answer<PaymentIntent> =
+            self.post_once("/v1/payment_intents", &form, keys).await?;
         let made = if answer.replayed {
             let found = self.find(&answer.document.id).await?;
             found.ok_or_else(|| Error("Stripe no longer has the intent of a key".to_owned()))?
@@ -175,8 +179,9 @@ impl Provider for StripeProvider {
             answer.document
         };
         let intent = made.shown()?;
+        // Its secret is shown to nobody.
         if intent.money != request.money {
-            return Err(Error(format!(
+            return Err(NoIntent::Refused(format!(
                 "Stripe made an intent of {} for {}",
                 intent.money, request.money
             )));
@@ -250,7 +255,12 @@ impl Provider for StripeProvider {
             ("amount", &rest),
             (&format!("metadata[{ORDER}]"), &order),
         ];
-        let answer: Answer<Refund> = self.post_once("/v1/refunds", &form, &key).await?;
+        // A row that is used up would keep the money for a day. There is one
+        // refund all the same: what an earlier key left is found above, and
+        // Stripe gives no more back than was captured.
+        let hour = self.clock.now().as_second().div_euclid(3_600);
+        let keys = row(&key).chain([format!("{key}-hour-{hour}")]);
+        let answer: Answer<Refund> = self.post_once("/v1/refunds", &form, keys).await?;
         Ok(
             if answer.document.is_done() && sum(Refund::is_done) == live {
                 RefundOutcome::Refunded

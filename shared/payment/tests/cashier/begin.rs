@@ -1,13 +1,14 @@
 //! Beginning to pay.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use domain::OrderStatus;
 use futures::future::join_all;
 use payment::sandbox::{ConfirmError, Verdict};
-use payment::{Applied, CreateIntent, Provider, Refusal};
+use payment::{Applied, CreateIntent, IntentEnd, Provider, Refusal};
 
-use crate::world::{BadLine, MINUTE, World};
+use crate::world::{BadLine, MINUTE, World, success};
 
 /// C04, C02: ten taps, one payment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,6 +97,69 @@ async fn a_provider_that_is_away_costs_no_hold() {
     let begun = cashier.begin(world.read(&order).await).await.unwrap();
     assert_eq!((begun.order.attempt, begun.new), (1, true));
     assert_eq!(world.intents().await, 1);
+}
+
+/// The provider makes no intent of it: the attempt is over, and the next tap
+/// begins another, with a key of its own.
+#[tokio::test]
+async fn an_attempt_without_an_intent_is_none() {
+    let world = World::new().await;
+    let line = BadLine::to(&world);
+    let cashier = world.cashier.clone().with_provider(line.clone());
+    let order = world.order("a").await;
+    line.intents_refused.store(2, Ordering::SeqCst);
+    for attempt in [1, 2] {
+        let refused = cashier.begin(world.read(&order).await).await;
+        assert!(matches!(refused, Err(Refusal::Unpayable(_))));
+        let waits = world.read(&order).await;
+        assert_eq!(
+            (waits.status, waits.attempt),
+            (OrderStatus::PendingPayment, attempt)
+        );
+        assert_eq!((waits.pay_by, waits.pay_until), (order.pay_by, None));
+    }
+    let begun = cashier.begin(world.read(&order).await).await.unwrap();
+    assert_eq!((begun.order.attempt, begun.new), (3, true));
+    assert_eq!(world.intents().await, 1);
+}
+
+/// Whoever heard that there is no intent ends the attempt that asked for it, and
+/// no later one.
+#[tokio::test]
+async fn only_the_attempt_that_asked_ends() {
+    let world = World::new().await;
+    let (order, now) = (world.order("a").await, world.now());
+    let begin = async |order| world.ledger.begin_payment(order, now, now + MINUTE).await;
+    let end = async |order| world.ledger.end_unbound(order, now).await;
+    let first = begin(&order).await.unwrap().unwrap();
+    let waits = end(&first).await.unwrap().unwrap();
+    assert_eq!(world.read(&order).await, waits);
+    assert_eq!(end(&first).await.unwrap(), None);
+    let second = begin(&waits).await.unwrap().unwrap();
+    assert_eq!(end(&first).await.unwrap(), None);
+    assert_eq!(world.read(&order).await, second);
+}
+
+/// Nobody waits for a provider that says nothing: we answer before the gateway
+/// does.
+#[tokio::test]
+async fn silence_is_answered() {
+    let world = World::new().await;
+    let line = BadLine::to(&world);
+    line.silent.store(true, Ordering::SeqCst);
+    let (order, paying) = (world.order("a").await, world.paying("b").await);
+    let hurried = world.cashier.clone().with_provider(line);
+    let hurried = hurried.with_patience(Duration::from_millis(100));
+    for order in [&order, &paying] {
+        let refused = hurried.begin(order.clone()).await;
+        assert!(matches!(refused, Err(Refusal::Provider(_))), "{refused:?}");
+    }
+    let end = hurried.close_intent(&paying).await.unwrap();
+    assert_eq!(end, IntentEnd::Unreachable);
+    let id = order.claim.order();
+    let told = success("evt_1", &"pi_other".parse().unwrap(), &id, "999900 INR");
+    let refused = hurried.apply(&told).await;
+    assert!(matches!(refused, Err(Refusal::Provider(_))), "{refused:?}");
 }
 
 /// After a decline the next attempt has its own intent, and the first one can

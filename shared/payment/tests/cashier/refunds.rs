@@ -79,6 +79,31 @@ async fn a_refund_can_be_confirmed_by_an_event() {
     assert_eq!(settle(&world, &cashier).await, Refunds::default());
 }
 
+/// C09: a refund went through and failed at the bank, and the news of its success
+/// comes last: what the provider's books say counts.
+#[tokio::test]
+async fn an_event_that_comes_late_confirms_nothing() {
+    let world = World::new().await;
+    let line = BadLine::to(&world);
+    let cashier = world.cashier.clone().with_provider(line.clone());
+    line.refunds_refused.store(2, Ordering::SeqCst);
+    let order = world.captured("a").await;
+    world.expire(&order, MINUTE * 16).await;
+    let intent = order.intent.clone().unwrap();
+    let event = success("evt_1", &intent, &order.claim.order(), "999900 INR");
+    cashier.apply(&event).await.unwrap();
+    let late = Event {
+        id: "evt_2".to_owned(),
+        kind: EventKind::Refunded,
+        ..event
+    };
+    assert!(cashier.apply(&late).await.is_err());
+    assert_eq!(world.refunds().await[0].status, RefundStatus::RefundPending);
+    assert_eq!(world.books().await[0].refunded, None);
+    assert_eq!(settle(&world, &cashier).await.refunded, 1);
+    assert_eq!(world.books().await[0].refunded, Some(order.money));
+}
+
 /// The control of "one key": the sandbox, like Stripe, notices a second one.
 #[tokio::test]
 async fn another_key_would_be_another_refund() {

@@ -2,13 +2,15 @@
 //! requests, the provider's included, and done again. It must come out as if
 //! nothing had happened.
 
+use std::sync::atomic::Ordering;
+
 use domain::{Order, OrderStatus};
 use ledger::Ledger;
 use payment::{Cashier, IntentEnd, Refusal};
 use runtime::Environment;
 use testing::Point;
 
-use crate::world::{MINUTE, World, success};
+use crate::world::{BadLine, MINUTE, World, success};
 
 /// Every point of a piece of work, until one lies behind its end.
 async fn at_every_point(check: impl AsyncFn(Point) -> bool) {
@@ -80,6 +82,83 @@ async fn what_stopped_beginning_can_expire() {
         stopped.is_none()
     })
     .await;
+}
+
+/// An attempt that gets no intent ends, whoever asks for it.
+#[tokio::test]
+async fn what_got_no_intent_can_stop_anywhere() {
+    for expires in [false, true] {
+        at_every_point(async |point| {
+            let world = World::new().await;
+            let order = world.order("a").await;
+            let line = BadLine::to(&world);
+            line.intents_refused.store(usize::MAX, Ordering::SeqCst);
+            let taps = async |environment: Environment| {
+                let cashier = cashier(&environment).with_provider(line.clone());
+                for _ in 0..2 {
+                    let refused = cashier.begin(order.clone()).await;
+                    assert!(matches!(refused, Err(Refusal::Unpayable(_))), "{refused:?}");
+                }
+            };
+            let stopped = testing::stopped_at(&world.environment, point, taps).await;
+            let left = world.read(&order).await;
+            assert_eq!(left.intent, None);
+            if expires {
+                let later = world.cashier_in(MINUTE * 16).with_provider(line.clone());
+                let end = later.close_intent(&left).await.unwrap();
+                let left = world.read(&order).await;
+                assert_eq!(left.status, OrderStatus::PendingPayment);
+                assert_eq!(end, IntentEnd::MayExpire(Box::new(left.clone())));
+                assert_eq!(world.expire(&left, MINUTE * 16).await, 1);
+            } else {
+                let begun = world.cashier.begin(left).await.unwrap();
+                assert_eq!(world.read(&order).await, begun.order);
+                assert_eq!(world.intents().await, 1, "{point:?}");
+            }
+            stopped.is_none()
+        })
+        .await;
+    }
+}
+
+/// Of two taps one gets an intent and one gets none, in any order: what was
+/// shown to the shopper is what pays.
+#[tokio::test]
+async fn an_intent_that_is_shown_can_be_paid() {
+    for refused_first in [false, true] {
+        at_every_point(async |point| {
+            let world = World::new().await;
+            let order = world.order("a").await;
+            let line = BadLine::to(&world);
+            line.intents_refused.store(1, Ordering::SeqCst);
+            let tap = async |environment: &Environment, refused: bool| {
+                let cashier = cashier(environment);
+                let cashier = match refused {
+                    true => cashier.with_provider(line.clone()),
+                    false => cashier,
+                };
+                let ledger = Ledger::connect(environment).unwrap();
+                let order = ledger.order(&order.claim).await.unwrap().unwrap();
+                cashier.begin(order).await
+            };
+            let other = tap(&world.environment, !refused_first);
+            let (one, other) =
+                testing::interrupted_at(&world.environment, point, other, async |environment| {
+                    tap(&environment, refused_first).await
+                })
+                .await;
+            let interrupted = other.is_some();
+            let shown: Vec<_> = [Some(one), other].into_iter().flatten().flatten().collect();
+            let now = world.read(&order).await;
+            for begun in &shown {
+                assert_eq!(Some(&begun.intent.id), now.intent.as_ref(), "{point:?}");
+                assert_eq!(now.status, OrderStatus::Paying);
+            }
+            assert_eq!(shown.is_empty(), !interrupted && refused_first, "{point:?}");
+            interrupted
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

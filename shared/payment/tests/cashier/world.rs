@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{BucketId, IntentId, Money, Order, OrderId, SaleId};
@@ -10,8 +11,8 @@ use ledger::Ledger;
 use ledger::payments::Refund;
 use payment::sandbox::{SandboxProvider, Verdict};
 use payment::{
-    CancelOutcome, Cashier, CreateIntent, Error, Event, Intent, Provider, ProviderPayment,
-    RefundOutcome, RefundRequest, WebhookError,
+    CancelOutcome, Cashier, CreateIntent, Error, Event, Intent, NoIntent, Provider,
+    ProviderPayment, RefundOutcome, RefundRequest, WebhookError,
 };
 use runtime::{Clock, Environment};
 use serde_json::json;
@@ -174,6 +175,10 @@ pub(crate) struct BadLine {
     sandbox: SandboxProvider,
     /// Nothing gets through.
     pub(crate) down: AtomicBool,
+    /// Nothing comes back.
+    pub(crate) silent: AtomicBool,
+    /// So many intents are not made.
+    pub(crate) intents_refused: AtomicUsize,
     /// So many refunds are not carried out.
     pub(crate) refunds_refused: AtomicUsize,
     /// So many refunds are carried out, but their answers are lost.
@@ -187,13 +192,19 @@ impl BadLine {
         Arc::new(Self {
             sandbox: world.sandbox.clone(),
             down: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+            intents_refused: AtomicUsize::new(0),
             refunds_refused: AtomicUsize::new(0),
             refunds_unanswered: AtomicUsize::new(0),
             refund_keys: Mutex::default(),
         })
     }
 
-    fn line(&self) -> Result<(), Error> {
+    async fn line(&self) -> Result<(), Error> {
+        if self.silent.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            panic!("nobody hung up");
+        }
         if self.down.load(Ordering::SeqCst) {
             return Err(Error("no route".to_owned()));
         }
@@ -228,24 +239,27 @@ impl Provider for BadLine {
     ) -> Result<Event, WebhookError> {
         self.sandbox.verify_webhook(signature, body, now)
     }
-    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, Error> {
-        self.line()?;
+    async fn create_intent(&self, request: &CreateIntent) -> Result<Intent, NoIntent> {
+        self.line().await?;
+        if takes_one(&self.intents_refused) {
+            return Err(NoIntent::Refused("402".to_owned()));
+        }
         self.sandbox.create_intent(request).await
     }
     async fn intent(&self, intent: &IntentId, order: &OrderId) -> Result<Option<Intent>, Error> {
-        self.line()?;
+        self.line().await?;
         self.sandbox.intent(intent, order).await
     }
     async fn order_of(&self, intent: &IntentId) -> Result<Option<OrderId>, Error> {
-        self.line()?;
+        self.line().await?;
         self.sandbox.order_of(intent).await
     }
     async fn cancel(&self, intent: &IntentId, order: &OrderId) -> Result<CancelOutcome, Error> {
-        self.line()?;
+        self.line().await?;
         self.sandbox.cancel(intent, order).await
     }
     async fn refund(&self, request: &RefundRequest) -> Result<RefundOutcome, Error> {
-        self.line()?;
+        self.line().await?;
         let key = request.idempotency_key.clone();
         self.refund_keys.lock().unwrap().push(key);
         if takes_one(&self.refunds_refused) {

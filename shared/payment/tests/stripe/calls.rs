@@ -57,7 +57,7 @@ async fn what_may_have_been_done_is_asked_again_with_the_same_key() {
     // Not for ever.
     let stub = Stub::that(|_| failed(503, vec![])).await;
     let error = stub.provider.create_intent(&create()).await.unwrap_err();
-    assert!(error.0.contains("503"), "{error}");
+    assert!(error.to_string().contains("503"), "{error}");
     assert_eq!(stub.asked().len(), 3);
 }
 
@@ -67,7 +67,7 @@ async fn what_was_not_done_is_not_asked_again() {
     for status in [400, 401, 402, 403, 404] {
         let stub = Stub::with([refused(status, "some_code")]).await;
         let error = stub.provider.create_intent(&create()).await.unwrap_err();
-        assert!(error.0.contains("some_code"), "{error}");
+        assert!(error.to_string().contains("some_code"), "{error}");
         assert_eq!(stub.asked().len(), 1);
     }
 }

@@ -9,3 +9,4 @@ mod intents;
 mod refunds;
 mod secrets;
 mod stub;
+mod unmade;

@@ -3,7 +3,7 @@
 use payment::{Provider, RefundOutcome};
 use serde_json::{Value, json};
 
-use crate::stub::{Reply, Stub, kept, ok, order, refund, refused};
+use crate::stub::{Reply, Stub, kept, now, ok, order, refund, refused};
 
 const WHOLE: u64 = 999_900;
 
@@ -115,4 +115,37 @@ async fn a_refund_that_is_not_confirmed_is_none() {
         let outcome = stub.provider.refund(&refund()).await.unwrap();
         assert_eq!(outcome, RefundOutcome::Refunded);
     }
+}
+
+/// A row of keys that all have a failure as their answer would keep the money
+/// for a day.
+#[tokio::test]
+async fn a_refund_goes_on_when_its_keys_are_used_up() {
+    let stub = Stub::with([
+        before(&[]),
+        kept(),
+        kept(),
+        kept(),
+        ok(one(WHOLE, "succeeded")),
+    ])
+    .await;
+    let first = hour();
+    let outcome = stub.provider.refund(&refund()).await.unwrap();
+    assert_eq!(outcome, RefundOutcome::Refunded);
+    let asked = stub.asked();
+    let keys: Vec<_> = asked
+        .iter()
+        .filter_map(|one| one.header("idempotency-key"))
+        .collect();
+    assert_eq!(keys[..3], ["refund-pi_1", "refund-pi_1-2", "refund-pi_1-3"]);
+    // The test may begin before the full hour and end after it.
+    let of_hour = [first, hour()].map(|hour| format!("refund-pi_1-hour-{hour}"));
+    assert!(of_hour.iter().any(|right| *right == keys[3]), "{keys:?}");
+    // That one is used up too: another hour has another.
+    let stub = Stub::with([before(&[]), kept(), kept(), kept(), kept()]).await;
+    assert!(stub.provider.refund(&refund()).await.is_err());
+}
+
+fn hour() -> i64 {
+    now().as_second().div_euclid(3_600)
 }

@@ -63,6 +63,7 @@ type Answers = Box<dyn FnMut(&Asked) -> Reply + Send>;
 /// The server, and the provider that calls it.
 pub(crate) struct Stub {
     pub(crate) provider: StripeProvider,
+    pub(crate) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -118,6 +119,7 @@ impl Stub {
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self {
             provider: StripeProvider::connect(&environment(&url, KEY).await).unwrap(),
+            url,
             asked,
         }
     }
