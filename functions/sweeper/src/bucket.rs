@@ -1,26 +1,20 @@
 //! One bucket's deadlines: the ledger decides what each comes to, then the
-//! gate follows.
+//! gate follows. What the provider decides is in `payments`.
 
 use std::collections::HashSet;
 
 use domain::order::VoidReason;
 use domain::{ClaimId, Money, Order, OrderStatus};
-use futures::future::join_all;
 use futures::{StreamExt, stream};
 use gate::{Hold, Release};
 use jiff::{SignedDuration, Timestamp};
 use ledger::orders::RELEASE_BATCH;
-use payment::IntentEnd;
 use reconcile::compare::Follow;
 
 use crate::{SweeperFunction, Watched, tell};
 
 /// What ends a look at one bucket: the parts' own errors, in words.
 pub(crate) type Failure = String;
-
-/// So many intents of a bucket are closed at once, and their units are free before
-/// the next are asked about.
-const CLOSED_AT_ONCE: usize = 8;
 
 /// Claims without an order, and marks, of a bucket that are ended at once.
 const BURIED_AT_ONCE: usize = 8;
@@ -34,11 +28,10 @@ pub(crate) fn words(error: impl std::fmt::Display) -> Failure {
 
 impl SweeperFunction {
     pub(crate) async fn sweep_bucket(&self, at: &Watched) -> Result<(), Failure> {
-        let due = self
-            .gate
-            .due(&at.address.tag, self.clock.now())
-            .await
-            .map_err(words)?;
+        let due = self.gate.due(&at.address.tag, self.clock.now()).await;
+        let mut due = due.map_err(words)?;
+        // What waits for the provider is read again when that is asked.
+        due.retain(|claim| !self.over.has(at, claim));
         if due.is_empty() {
             return Ok(());
         }
@@ -67,43 +60,30 @@ impl SweeperFunction {
     }
 
     /// Ends those of these orders whose time is over; moves or drops the
-    /// deadline of the others.
+    /// deadline of the others. Where the provider has a say, it is asked later:
+    /// no unit waits for the provider of another order.
     pub(crate) async fn end_holds(&self, at: &Watched, orders: Vec<Order>) -> Result<(), Failure> {
         // One moment for all: between two, a hold that is being paid could end
         // without its provider having been asked.
         let now = self.clock.now();
         let is_asked = |order: &Order| asks_provider(at, order, now);
         let (asked, others): (Vec<_>, Vec<_>) = orders.into_iter().partition(is_asked);
-        // No unit waits for the provider of another order.
-        let mut kept = self.end_some(at, &others, now).await?;
-        for some in asked.chunks(CLOSED_AT_ONCE) {
-            kept = kept.and(self.end_some(at, some, now).await?);
-        }
-        kept
+        self.over
+            .put(at, asked.into_iter().map(|order| order.claim));
+        self.end(at, others, now).await
     }
 
-    /// Ends some of a bucket's holds.
-    ///
-    /// # Errors
-    /// The provider's orders can't be settled, or the ledger does not answer. The
-    /// gate's failure is apart: no hold is kept by it from ending in the ledger.
-    async fn end_some(
+    /// Ends some of a bucket's holds in which the provider has no say, or no more.
+    pub(crate) async fn end(
         &self,
         at: &Watched,
-        orders: &[Order],
+        orders: Vec<Order>,
         now: Timestamp,
-    ) -> Result<Result<(), Failure>, Failure> {
+    ) -> Result<(), Failure> {
         let mut over = Vec::new();
+        // No hold is kept by its gate from ending in the ledger.
         let mut kept = Ok(());
-        let decided = orders
-            .iter()
-            .map(|order| self.decide(at, order.clone(), now));
-        // One whose provider does not answer may still be paid: its unit stays held.
-        let decided = join_all(decided)
-            .await
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()?;
-        for order in decided.into_iter().flatten() {
+        for order in orders {
             match order.deadline().map(|deadline| at.extended(deadline)) {
                 Some(deadline) if deadline > now => {
                     // Paying, or given more time: the deadline is moved, not
@@ -143,7 +123,7 @@ impl SweeperFunction {
             tell::expired(&at.sale, ended.len());
             kept = kept.and(self.release_all(at, batch, &ended).await);
         }
-        Ok(kept)
+        kept
     }
 
     /// Gives back the units of those of these orders that have ended.
@@ -165,31 +145,6 @@ impl SweeperFunction {
         let deadlines = freed.filter_map(Order::deadline);
         tell::released(&at.sale, deadlines, self.clock.now());
         Ok(())
-    }
-
-    /// The order as it stands once the provider was asked, if it has to be:
-    /// the intent of a hold whose time is over is closed, a declined one too,
-    /// and a success that came before that wins. `None` if the provider does
-    /// not answer.
-    async fn decide(
-        &self,
-        at: &Watched,
-        order: Order,
-        now: Timestamp,
-    ) -> Result<Option<Order>, Failure> {
-        if !asks_provider(at, &order, now) {
-            return Ok(Some(order));
-        }
-        Ok(
-            match self.cashier.close_intent(&order).await.map_err(words)? {
-                IntentEnd::MayExpire(order) => Some(*order),
-                IntentEnd::Paid => Some(Order {
-                    status: OrderStatus::Paid,
-                    ..order
-                }),
-                IntentEnd::Unreachable => None,
-            },
-        )
     }
 
     /// The gate follows an order that has ended.
@@ -330,7 +285,7 @@ impl SweeperFunction {
 
 /// Whether the provider has a say in how this order ends: its time is over, and it
 /// may still be paid.
-fn asks_provider(at: &Watched, order: &Order, now: Timestamp) -> bool {
+pub(crate) fn asks_provider(at: &Watched, order: &Order, now: Timestamp) -> bool {
     let over = order
         .deadline()
         .is_some_and(|deadline| at.extended(deadline) <= now);

@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 
+use domain::order::RefundStatus;
 use domain::{Order, OrderStatus};
 use gate::Hold;
 use gate::upkeep::Correction;
@@ -66,18 +67,13 @@ impl AddAssign for Found {
 }
 
 impl SweeperFunction {
-    /// Refunds that are owed, holds whose deadline the gate has lost, and the
-    /// comparison of the counters.
+    /// How many refunds are owed, holds whose deadline the gate has lost, and the
+    /// comparison of the counters. No provider is asked.
     pub(crate) async fn look_after(&self, at: &Watched) -> Result<Found, Failure> {
-        let refunds = self
-            .cashier
-            .settle_refunds(&at.sale, at.bucket)
-            .await
-            .map_err(words)?;
-        if refunds.pending > 0 {
-            tracing::warn!(sale = %at.sale, bucket = %at.bucket, pending = refunds.pending,
-                "refunds are owed and not confirmed");
-        }
+        let refunds = self.ledger.refunds(&at.sale, at.bucket).await;
+        let refunds = refunds.map_err(words)?.into_iter();
+        let owed = refunds.filter(|refund| refund.status == RefundStatus::RefundPending);
+        let refunds = owed.count();
         // A frozen bucket is for recovery to make true, not for this. Its
         // holds end all the same: the gate forgot them, the ledger did not.
         match self.is_believed(at).await {
@@ -86,7 +82,7 @@ impl SweeperFunction {
                 self.ask_recovery(at).await;
                 return Ok(Found {
                     frozen: 1,
-                    refunds: refunds.pending,
+                    refunds,
                     ..self.keep_ledger(at).await?
                 });
             }
@@ -104,13 +100,11 @@ impl SweeperFunction {
         let mut found = Found::in_ledger(&seen.whole);
         found.free = u32::try_from(seen.gate.view.left).unwrap_or(u32::MAX);
         found.held += seen.on_their_way();
-        found.refunds = refunds.pending;
+        found.refunds = refunds;
         let now = self.clock.now();
         match seen.find(at.floor, now) {
             Finding::Unfollowed(ended) => self.end_holds(at, ended).await?,
             Finding::Counted { overdue, gap } => {
-                // What can't be ended now, since its provider does not answer,
-                // keeps no counter from being corrected.
                 found.overdue = self.end_overdue(at, overdue).await?;
                 let correction = seen.correct(gate, at.compared(), gap, now).await;
                 let correction = correction.map_err(words)?;

@@ -8,6 +8,7 @@
 
 mod bucket;
 mod compare;
+mod payments;
 mod rebalance;
 mod tell;
 mod watch;
@@ -22,11 +23,16 @@ use ledger::Ledger;
 use payment::Cashier;
 use queue::Queue;
 use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
+use tokio::time::timeout;
 
 /// Deadlines are looked at this often. With the controller's interval and the
 /// time that both take, a unit is offered again within two seconds of its
 /// deadline.
 const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Payments that are over are seen to when they are found, which is at least so long
+/// apart: those of many buckets are found together.
+const INTERVAL_PAYMENTS: Duration = Duration::from_millis(50);
 
 /// Refunds are asked for again, and counters compared, this often.
 const INTERVAL_UPKEEP: Duration = Duration::from_secs(5);
@@ -41,6 +47,8 @@ pub struct SweeperFunction {
     clock: Clock,
     gate: Gate,
     ledger: Ledger,
+    /// Payments that are over.
+    over: payments::Over,
     queue: Queue,
     /// Sweeps of a sale that were told of.
     told: Seldom<SaleId>,
@@ -80,6 +88,7 @@ impl EventFunction for SweeperFunction {
             cashier: Cashier::connect(environment, &ledger)?,
             clock: environment.clock,
             gate: Gate::connect(environment)?,
+            over: payments::Over::default(),
             queue: Queue::connect(environment)?,
             told: Seldom::every(tell::INTERVAL),
             ledger,
@@ -89,16 +98,25 @@ impl EventFunction for SweeperFunction {
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
         let end = invocation.deadline - MARGIN;
         let next = |any: bool, interval| any.then_some(interval);
-        // Side by side, as two sweepers are: a comparison reads whole buckets, and
-        // no deadline waits for that.
-        let (swept, kept_up) = tokio::join!(
+        // Side by side, as four sweepers are: a comparison reads whole buckets, a
+        // provider may be silent, and no deadline waits for either.
+        let (ended, closed, compared, refunded) = tokio::join!(
             rounds(self.clock, end, async || {
-                self.sweep().await.map(|any| next(any, INTERVAL))
+                self.end_due().await.map(|any| next(any, INTERVAL))
             }),
             rounds(self.clock, end, async || {
-                self.keep_up().await.map(|any| next(any, INTERVAL_UPKEEP))
+                // None may come any more: then there is no sale to watch.
+                let _ = timeout(INTERVAL, self.over.came()).await;
+                let any = self.close_over().await;
+                any.map(|any| next(any, INTERVAL_PAYMENTS))
+            }),
+            rounds(self.clock, end, async || {
+                self.compare().await.map(|any| next(any, INTERVAL_UPKEEP))
+            }),
+            rounds(self.clock, end, async || {
+                self.refund().await.map(|any| next(any, INTERVAL_UPKEEP))
             }),
         );
-        swept.and(kept_up)
+        ended.and(closed).and(compared).and(refunded)
     }
 }

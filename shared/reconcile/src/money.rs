@@ -18,7 +18,8 @@ use crate::report::{Done, Kind, Mismatch};
 /// A refund that the provider has not confirmed for so long needs a person.
 pub const REFUND_MAX: SignedDuration = SignedDuration::from_mins(10);
 
-/// Providers tell of a capture within this, or whoever ends the hold asks.
+/// Providers tell of a capture within this, unless its order still waits for that very
+/// intent: then whoever ends the hold asks.
 pub const TOLD_MAX: SignedDuration = SignedDuration::from_mins(20);
 
 /// An order, as far as its money goes.
@@ -89,6 +90,17 @@ impl From<&Refund> for RefundLine {
             status: refund.status,
             changed_at: refund.changed_at,
         }
+    }
+}
+
+impl OrderLine {
+    /// Whether it may yet be paid by this intent.
+    fn awaits(&self, intent: &IntentId) -> bool {
+        let live = matches!(
+            self.status,
+            OrderStatus::PendingPayment | OrderStatus::Paying
+        );
+        live && self.intent.as_ref() == Some(intent)
     }
 }
 
@@ -232,6 +244,9 @@ fn returned(
         [] if returned > 0 => (Kind::RefundWrong, None, capture.of(returned)),
         // The provider may not have told of it yet.
         [] if now - capture.captured_at <= TOLD_MAX => return None,
+        // Nor may it ever: the order is paid by it all the same when its hold ends, and
+        // would be for nothing if a person gave the money back before.
+        [] if order.is_some_and(|order| order.awaits(&capture.intent)) => return None,
         [] => {
             let paid = order.is_some_and(|order| order.status == OrderStatus::Paid);
             let kind = match paid {
@@ -277,7 +292,7 @@ impl CaptureLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OrderStatus::{Expired, Paid};
+    use OrderStatus::{Expired, Paid, Paying, PendingPayment};
     use RefundStatus::{RefundPending, Refunded};
 
     const THEN: Timestamp = Timestamp::UNIX_EPOCH;
@@ -367,13 +382,20 @@ mod tests {
         let mut nothing = good();
         nothing.captures.push(capture(3, "c", 0, 0));
         assert_eq!(nothing.at(LATER), []);
+        // Nobody told of it yet, and the order's time is not over.
+        for status in [Paying, PendingPayment] {
+            let mut untold = good();
+            untold.orders.push(order(4, status, "d"));
+            untold.captures.push(capture(4, "d", 5, 0));
+            assert_eq!(untold.at(LATER), [], "{status:?}");
+        }
     }
 
     /// Each by one change, and by nothing else.
     #[test]
     fn each_way_to_differ_is_told_by_its_name() {
         type Change = fn(&mut Sale);
-        let cases: [(&str, Change, Kind); 16] = [
+        let cases: [(&str, Change, Kind); 17] = [
             (
                 "a capture is missing",
                 |sale| drop(sale.captures.remove(0)),
@@ -395,6 +417,14 @@ mod tests {
             (
                 "a capture is for an order that nobody counts as paid",
                 |sale| sale.captures.push(capture(3, "x", 5, 0)),
+                Kind::CaptureUnaccounted,
+            ),
+            (
+                "a capture is by an intent that its order does not wait for",
+                |sale| {
+                    sale.orders.push(order(4, Paying, "d"));
+                    sale.captures.push(capture(4, "x", 5, 0));
+                },
                 Kind::CaptureUnaccounted,
             ),
             (

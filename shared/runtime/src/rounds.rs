@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Clock;
 
@@ -16,7 +16,8 @@ const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// beginning the next begins, or `None` if there is nothing to go on with.
 ///
 /// One that fails ends nothing: a schedule begins the next run only after a minute,
-/// and until then nobody would look.
+/// and until then nobody would look. One that is not over by `end` is left where it is,
+/// as if the run had been killed there: whatever else the run does keeps its time.
 ///
 /// # Errors
 /// Rounds failed: how many, once the time is over, so that the run counts as one
@@ -31,21 +32,31 @@ where
     F: Future<Output = Result<Option<Duration>, E>>,
 {
     let mut failures = 0u32;
-    while clock.now() < end {
+    while let Some(left) = until(end, clock.now()) {
         let begun = Instant::now();
-        let pause = match round().await {
-            Ok(Some(pause)) => pause,
-            Ok(None) => break,
-            Err(error) => {
+        let pause = match timeout(left, round()).await {
+            Ok(Ok(Some(pause))) => pause,
+            Ok(Ok(None)) => break,
+            Err(_) => {
+                tracing::warn!("a round was not over at the end of its run");
+                break;
+            }
+            Ok(Err(error)) => {
                 failures += 1;
                 tracing::error!(%error, "a round failed");
                 AFTER_FAILURE
             }
         };
-        tokio::time::sleep_until(begun + pause).await;
+        sleep_until(begun + pause.min(left)).await;
     }
     anyhow::ensure!(failures == 0, "{failures} rounds failed");
     Ok(())
+}
+
+/// How long it is until then; `None` if that is over.
+fn until(end: Timestamp, now: Timestamp) -> Option<Duration> {
+    let left = Duration::try_from(end.duration_since(now)).ok()?;
+    (!left.is_zero()).then_some(left)
 }
 
 #[cfg(test)]
@@ -86,5 +97,15 @@ mod tests {
         let endless = async || Ok::<_, &str>(Some(PAUSE));
         rounds(clock, end, endless).await.unwrap();
         assert!(clock.now() >= end);
+    }
+
+    #[tokio::test]
+    async fn no_round_and_no_pause_outlasts_a_run() {
+        let clock = Clock::system();
+        let soon = || clock.now() + SignedDuration::from_millis(50);
+        let hangs = std::future::pending::<Result<_, &str>>;
+        rounds(clock, soon(), hangs).await.unwrap();
+        let rests = async || Ok::<_, &str>(Some(Duration::MAX / 2));
+        rounds(clock, soon(), rests).await.unwrap();
     }
 }

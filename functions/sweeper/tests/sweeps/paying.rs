@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use domain::{Order, OrderStatus};
+use futures::future::join_all;
+use ledger::payments::{Refund, RefundReason};
 use payment::sandbox::{SandboxProvider, Verdict};
 use payment::{Cashier, Provider};
-use runtime::EventFunction;
+use runtime::{Environment, EventFunction, Metric};
+use serde_json::json;
 use sweeper_function::SweeperFunction;
-use testing::{Fate, World, judged};
+use testing::{Fate, World, judged, metrics_of};
 
 use crate::{MINUTE, SECOND, sweep};
 
@@ -146,6 +149,16 @@ async fn a_declined_intent_is_asked_about_before_its_hold_ends() {
     }
 }
 
+/// Nobody hears of the provider any more.
+fn silent(environment: &Environment) -> Environment {
+    judged(environment, |asked| {
+        if asked.body.to_string().contains("SANDBOX#") {
+            return Fate::Late(Duration::from_secs(20));
+        }
+        Fate::Passed
+    })
+}
+
 /// A provider that hangs holds up what it may still be paid for, and nothing else.
 #[tokio::test]
 async fn no_unit_waits_for_the_provider_of_another_order() {
@@ -153,12 +166,7 @@ async fn no_unit_waits_for_the_provider_of_another_order() {
     let hold = till.world.claim(0, "v", till.world.now() + MINUTE).await;
     till.world.order(&hold).await;
     let end = till.until_end();
-    let environment = judged(&till.world.later(end), |asked| {
-        if asked.body.to_string().contains("SANDBOX#") {
-            return Fate::Late(Duration::from_secs(20));
-        }
-        Fate::Passed
-    });
+    let environment = silent(&till.world.later(end));
     let sweeper = SweeperFunction::start(&environment).await.unwrap();
     let back = async {
         while till.world.left(0).await < 4 {
@@ -168,6 +176,110 @@ async fn no_unit_waits_for_the_provider_of_another_order() {
     tokio::select! {
         swept = sweeper.sweep() => panic!("the provider has answered: {swept:?}"),
         () = back => {}
+    }
+    assert_eq!(till.status().await, OrderStatus::Paying);
+}
+
+/// So many payments of a bucket that more than one question is open at a time, in more
+/// buckets than are looked at together: the last one has a hold that nobody pays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_bucket_waits_for_the_provider_of_another() {
+    let world = World::open(&[10; 17]).await;
+    let cashier = Cashier::connect(&world.environment, &world.ledger).unwrap();
+    let pays = async |bucket, n| {
+        let shopper = format!("u_{bucket}_{n}");
+        let hold = world.claim(bucket, &shopper, world.now() + MINUTE).await;
+        let order = world.order(&hold).await;
+        cashier.begin(order).await.unwrap();
+    };
+    let paying = (0..16).flat_map(|bucket| (0..9).map(move |n| (bucket, n)));
+    join_all(paying.map(|(bucket, n)| pays(bucket, n))).await;
+    let hold = world.claim(16, "v", world.now() + MINUTE).await;
+    world.order(&hold).await;
+    let environment = silent(&world.later(MINUTE * 20));
+    let sweeper = SweeperFunction::start(&environment).await.unwrap();
+    let back = async {
+        while world.left(16).await < 10 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ((), metrics) = metrics_of(async {
+        tokio::select! {
+            swept = sweeper.sweep() => panic!("the provider has answered: {swept:?}"),
+            () = back => {}
+        }
+    })
+    .await;
+    // Nor has any question been given up by then.
+    let given_up = metrics.overall(Metric::IntentUnreachable);
+    assert_eq!(given_up, &[] as &[f64]);
+    assert_eq!(world.count(0, OrderStatus::Paying).await, 9);
+}
+
+/// Of a provider that answers nothing, no bucket asks on and on.
+#[tokio::test]
+async fn a_bucket_whose_provider_is_silent_is_left_for_the_next_look() {
+    let world = World::open(&[30]).await;
+    let cashier = Cashier::connect(&world.environment, &world.ledger).unwrap();
+    for n in 0..17 {
+        let shopper = format!("u_{n}");
+        let hold = world.claim(0, &shopper, world.now() + MINUTE).await;
+        let order = world.order(&hold).await;
+        cashier.begin(order).await.unwrap();
+    }
+    let end = MINUTE * 20;
+    let environment = judged(&world.later(end), |asked| {
+        if asked.body.to_string().contains("SANDBOX#") {
+            return Fate::Answered(400, json!({ "__type": "AccessDeniedException" }));
+        }
+        Fate::Passed
+    });
+    let sweeper = SweeperFunction::start(&environment).await.unwrap();
+    let (swept, metrics) = metrics_of(sweeper.sweep()).await;
+    assert!(swept.unwrap());
+    assert_eq!(metrics.overall(Metric::IntentUnreachable).len(), 8);
+    assert_eq!(world.count(0, OrderStatus::Paying).await, 17);
+    // All of them, once it answers.
+    sweep(&world, end).await;
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 17);
+    assert_eq!(world.left(0).await, 30);
+}
+
+/// Neither refunds nor payments whose deadline the gate has lost keep a gate from being
+/// compared, in whichever bucket.
+#[tokio::test]
+async fn no_comparison_waits_for_a_provider() {
+    let till = Till::new().await;
+    let world = &till.world;
+    let hold = world.claim(0, "v", world.now() + MINUTE * 60).await;
+    let order = world.order(&hold).await;
+    let intent = "late".parse().unwrap();
+    let refund = Refund::owed(
+        &order.claim,
+        &intent,
+        order.money,
+        RefundReason::Late,
+        world.now(),
+    );
+    let owed = world.ledger.owe_refund(&order, &refund, None).await;
+    owed.unwrap();
+    world.gate.put(world.address(0), 3).await.unwrap();
+    let sweeper = SweeperFunction::start(&silent(&world.later(till.until_end()))).await;
+    let sweeper = sweeper.unwrap();
+    let lowered = async {
+        while world.left(0).await > 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ((), metrics) = metrics_of(async {
+        tokio::select! {
+            kept = sweeper.keep_up() => panic!("the provider has answered: {kept:?}"),
+            () = lowered => {}
+        }
+    })
+    .await;
+    for given_up in [Metric::IntentUnreachable, Metric::RefundUnconfirmed] {
+        assert_eq!(metrics.overall(given_up), &[] as &[f64], "{given_up:?}");
     }
     assert_eq!(till.status().await, OrderStatus::Paying);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::OrderStatus;
 use jiff::Timestamp;
+use payment::Cashier;
 use runtime::{Environment, EventFunction, Invocation};
 use serde_json::{Value, json};
 use sweeper_function::SweeperFunction;
@@ -44,8 +45,8 @@ async fn a_list_that_can_not_be_read_ends_no_run() {
     let (world, environment) = ending().await;
     let refused = AtomicU32::new(0);
     let environment = judged(&environment, move |asked| {
-        // The first sweep and the first comparison.
-        if partition(asked) == "SALES" && refused.fetch_add(1, Ordering::Relaxed) < 2 {
+        // The first of each kind of look.
+        if partition(asked) == "SALES" && refused.fetch_add(1, Ordering::Relaxed) < 4 {
             return Fate::Answered(400, json!({ "__type": "AccessDeniedException" }));
         }
         Fate::Passed
@@ -53,6 +54,18 @@ async fn a_list_that_can_not_be_read_ends_no_run() {
     // It counts as one that failed, and has done its work.
     run(&environment).await.unwrap_err();
     assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
+    assert_eq!(world.left(0).await, 5);
+}
+
+/// Deadlines and payments are looked after side by side, each told of the other.
+#[tokio::test]
+async fn a_run_ends_payments_that_are_over() {
+    let (world, _) = ending().await;
+    let hold = world.claim(0, "v", world.now() + MINUTE).await;
+    let cashier = Cashier::connect(&world.environment, &world.ledger).unwrap();
+    cashier.begin(world.order(&hold).await).await.unwrap();
+    run(&world.later(MINUTE * 20)).await.unwrap();
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 2);
     assert_eq!(world.left(0).await, 5);
 }
 
