@@ -23,6 +23,7 @@ use ledger::Ledger;
 use payment::Cashier;
 use queue::Queue;
 use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Deadlines are looked at this often. With the controller's interval and the
@@ -98,25 +99,38 @@ impl EventFunction for SweeperFunction {
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
         let end = invocation.deadline - MARGIN;
         let next = |any: bool, interval| any.then_some(interval);
+        // The looks at deadlines alone say that there is no sale: another that saw a
+        // newer list would go on by itself, in the place of a whole run.
+        let none = Notify::new();
+        let ends = async {
+            let end_due = async || self.end_due().await.map(|any| next(any, INTERVAL));
+            let ended = rounds(self.clock, end, end_due).await;
+            if self.clock.now() < end {
+                none.notify_one();
+            }
+            ended
+        };
+        let closes = rounds(self.clock, end, async || {
+            let _ = timeout(INTERVAL, self.over.came()).await;
+            self.close_over().await.map(|_| Some(INTERVAL_PAYMENTS))
+        });
+        let compares = rounds(self.clock, end, async || {
+            self.compare().await.map(|_| Some(INTERVAL_UPKEEP))
+        });
+        let refunds = rounds(self.clock, end, async || {
+            self.refund().await.map(|_| Some(INTERVAL_UPKEEP))
+        });
+        let others = async {
+            tokio::select! {
+                (closed, compared, refunded) =
+                    async { tokio::join!(closes, compares, refunds) } =>
+                    closed.and(compared).and(refunded),
+                () = none.notified() => Ok(()),
+            }
+        };
         // Side by side, as four sweepers are: a comparison reads whole buckets, a
         // provider may be silent, and no deadline waits for either.
-        let (ended, closed, compared, refunded) = tokio::join!(
-            rounds(self.clock, end, async || {
-                self.end_due().await.map(|any| next(any, INTERVAL))
-            }),
-            rounds(self.clock, end, async || {
-                // None may come any more: then there is no sale to watch.
-                let _ = timeout(INTERVAL, self.over.came()).await;
-                let any = self.close_over().await;
-                any.map(|any| next(any, INTERVAL_PAYMENTS))
-            }),
-            rounds(self.clock, end, async || {
-                self.compare().await.map(|any| next(any, INTERVAL_UPKEEP))
-            }),
-            rounds(self.clock, end, async || {
-                self.refund().await.map(|any| next(any, INTERVAL_UPKEEP))
-            }),
-        );
-        ended.and(closed).and(compared).and(refunded)
+        let (ended, others) = tokio::join!(ends, others);
+        ended.and(others)
     }
 }
