@@ -46,8 +46,11 @@ class Crowd {
   #now = 0;
   #edge = load({ read: () => this.#text, clock: () => this.#now });
 
+  #tickets;
+
   constructor(system, front, size) {
     Object.assign(this, { system, front, size, id: `crowd-${size}-${Date.now()}` });
+    this.#tickets = new Float64Array(size);
   }
 
   async open() {
@@ -102,11 +105,12 @@ class Crowd {
       this.#now = document.opens_ms - 1;
       if (!await this.#decide('entries', headers)) throw new Error('an early tap is forwarded');
       this.#now = document.opens_ms + 1;
-      const ticket = await this.#decide('entries', headers);
-      if (ticket && !ticket.body.includes('"counted":false')) continue;
-      // Where every entry is counted the first one is forwarded.
-      const again = ticket && { ...headers, 'sale-entry': JSON.parse(ticket.body).entry_token };
-      if (again && await this.#decide('entries', again)) throw new Error('who is to be counted is not forwarded');
+      const answer = await this.#decide('entries', headers);
+      if (!answer) throw new Error('the crowd is so small that each of its entries is counted');
+      const { ticket, counted: isCounted, entry_token } = JSON.parse(answer.body);
+      this.#tickets[n] = ticket;
+      if (isCounted !== false) continue;
+      if (await this.#decide('entries', { ...headers, 'sale-entry': entry_token })) throw new Error('who is to be counted is not forwarded');
       counted.push(n);
     }
     if (Date.now() > document.opens_ms - 120_000) throw new Error('the sale has opened meanwhile');
@@ -125,15 +129,23 @@ class Crowd {
     if (Date.now() > opens_ms + WINDOW_MS) say('  the window was too short for this machine');
   }
 
-  /** Everyone claims; in each round that follows, those it may concern. */
+  /**
+   * Everyone claims; in each round that follows, those it may concern. As on pages,
+   * who is admitted claims within seconds, and does not wait until ten million who
+   * are not were told so.
+   */
   async claims() {
     const statuses = {};
-    let asking = null;
+    let asking = Uint32Array.from({ length: this.size }, (_, n) => n);
     for (let threshold = 0; ;) {
       const document = await this.#drawn(threshold);
       if (document.threshold === threshold) break;
       threshold = document.threshold;
-      const { admitted, near } = await this.#claimAll(document, asking);
+      this.#knows(document, document.draw_closes_ms + 10_000);
+      const admitted = asking.filter((n) => this.#tickets[n] < threshold);
+      for (const n of admitted) {
+        if (await this.#claim(n)) throw new Error('who is admitted is not forwarded');
+      }
       const tokens = await this.#tokens(admitted);
       const refused = [];
       await this.#all(admitted, async (n, index) => {
@@ -141,7 +153,12 @@ class Crowd {
         statuses[status] = (statuses[status] ?? 0) + 1;
         if (status === 409) refused.push(n);
       });
-      asking = [...near, ...refused];
+      const others = asking.filter((n) => this.#tickets[n] >= threshold);
+      for (const n of others) {
+        if (!await this.#claim(n)) throw new Error('who is not admitted is forwarded');
+      }
+      const near = others.filter((n) => this.#tickets[n] < 2 * threshold);
+      asking = Uint32Array.from([...near, ...refused]);
     }
     const { draw, state } = await this.#admin('GET', `/${this.id}`);
     say(`  claims at the origin: ${JSON.stringify(statuses)}; ${draw.entries} entries counted of ${this.size}, ${draw.admitted} admitted in ${draw.round} rounds; ${state}`);
@@ -158,19 +175,8 @@ class Crowd {
     }
   }
 
-  /** Who is admitted, and who may be by a later round. */
-  async #claimAll(document, asking) {
-    this.#knows(document, document.draw_closes_ms + 10_000);
-    const admitted = [];
-    const near = [];
-    const many = asking?.length ?? this.size;
-    for (let index = 0; index < many; index += 1) {
-      const n = asking ? asking[index] : index;
-      const answer = await this.#decide('claims', this.#claiming(n, this.passes.unsigned(n)));
-      if (!answer) admitted.push(n);
-      else if (JSON.parse(answer.body).ticket < 2 * document.threshold) near.push(n);
-    }
-    return { admitted, near };
+  #claim(n) {
+    return this.#decide('claims', this.#claiming(n, this.passes.unsigned(n)));
   }
 
   #claiming(n, pass) {
@@ -191,7 +197,7 @@ class Crowd {
   async #tokens(shoppers) {
     const tokens = [];
     for (let from = 0; from < shoppers.length; from += 500) {
-      const subs = shoppers.slice(from, from + 500).map((n) => this.passes.shopper(n));
+      const subs = Array.from(shoppers.slice(from, from + 500), (n) => this.passes.shopper(n));
       const made = await fetch(`${this.system.url}/_dev/token`, { method: 'POST', body: JSON.stringify({ subs }) });
       tokens.push(...(await made.json()).access_tokens);
     }
