@@ -97,10 +97,13 @@ async fn a_slot_that_moves_gives_no_unit_twice_and_loses_none() {
     // Before the first claim, when there are no deadlines yet; and given up
     // half-way, with the counter on one side and nothing on the other.
     let moving = Arc::clone(&servers);
+    spawn_blocking(move || half(&moving.migration(slot, next).unwrap()))
+        .await
+        .unwrap();
+    let moving = Arc::clone(&servers);
     beside(&shop, &count, move || {
-        let migration = moving.migration(slot, next).unwrap();
-        half(&migration);
-        migration.give_up().unwrap();
+        pause();
+        moving.migration(slot, next).unwrap().give_up().unwrap();
     })
     .await;
     let yes = count.yes.load(Ordering::Relaxed);
