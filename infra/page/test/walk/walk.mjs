@@ -228,6 +228,8 @@ async function compareWithOrigin(system, front, { merchant }) {
     await sleep(1_000);
     return ask(action, { headers, shopper, origin });
   };
+  // Until the publisher has told it of the sale the edge forwards everything.
+  while (!(await fetch(`${system.store}/keys/${encodeURIComponent(`sale:${id}`)}`)).ok) await sleep(100);
   const key = { 'idempotency-key': 'first-try' };
   const odd = (pass) => [{}, { 'sale-pass': 'x' }, { 'sale-pass': `${pass.slice(0, -3)}` .replace(/^[^.]+\./, 'e30.') .replace(/\.[^.]+\./, '.e30.') },
     { 'sale-pass': foreign.at(-1).pass }];
