@@ -1,7 +1,7 @@
 // Requests at the origin against the size of a crowd, as a picture.
 
 const [WIDTH, HEIGHT] = [760, 430];
-const [LEFT, RIGHT, TOP, BOTTOM] = [70, 24, 66, 58];
+const [LEFT, RIGHT, TOP, BOTTOM] = [70, 36, 66, 58];
 const DECADES = [4, 7];
 
 const short = (number) => (number >= 1e6 ? `${number / 1e6} M` : number.toLocaleString('en'));
