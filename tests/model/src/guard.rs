@@ -31,6 +31,10 @@ pub enum Guard {
     HashEpoch,
     /// `claim.lua`, `release.lua`: a mark is moved or erased by its turn.
     Turn,
+    /// `bind_intent`: the attempt has not ended.
+    BindPaying,
+    /// `end_unbound`: no intent is in the order's row.
+    EndUnbound,
     /// `pay`: the order can still be paid.
     PayStatus,
     /// `close_intent`: the intent is cancelled before its hold ends.

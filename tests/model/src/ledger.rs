@@ -211,7 +211,9 @@ impl Ledger {
 
     /// `begin_payment`, of the order as it was read before `pay_by`.
     pub fn begin_payment(&mut self, key: Key, at: u8, read: Order) -> bool {
-        let begins = self.order(key, at) == Some(read) && read.status == Status::PendingPayment;
+        let begins = self.order(key, at).is_some_and(|order| {
+            order.status == Status::PendingPayment && order.attempt == read.attempt
+        });
         if begins {
             let begun = Order {
                 status: Status::Paying,
@@ -224,11 +226,12 @@ impl Ledger {
     }
 
     /// `bind_intent`. Whether the row has it now.
-    pub fn bind_intent(&mut self, key: Key, at: u8, attempt: u8) -> bool {
+    pub fn bind_intent(&mut self, sale: &Sale, key: Key, at: u8, attempt: u8) -> bool {
         let Some(order) = self.order(key, at).filter(|row| row.attempt == attempt) else {
             return false;
         };
-        if order.status == Status::Paying && !order.intent {
+        let paying = order.status == Status::Paying || !sale.keeps(Guard::BindPaying);
+        if paying && !order.intent {
             let intent = true;
             self.set(key, at, Order { intent, ..order });
             return true;
@@ -246,6 +249,18 @@ impl Ledger {
             let status = Status::PendingPayment;
             self.set(key, at, Order { status, ..order });
         }
+    }
+
+    /// `end_unbound`: there is no intent for this attempt. The order as it waits
+    /// then.
+    pub fn end_unbound(&mut self, sale: &Sale, key: Key, at: u8, attempt: u8) -> Option<Order> {
+        let order = self.order(key, at)?;
+        let unbound = !order.intent || !sale.keeps(Guard::EndUnbound);
+        let ends = order.status == Status::Paying && order.attempt == attempt && unbound;
+        let status = Status::PendingPayment;
+        let waits = ends.then_some(Order { status, ..order })?;
+        self.set(key, at, waits);
+        Some(waits)
     }
 
     /// `pay`, by this attempt's intent. Whether it was written now.

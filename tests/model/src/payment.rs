@@ -26,6 +26,17 @@ pub enum IntentStatus {
     Cancelled,
 }
 
+/// What the provider says to who asks for an attempt's intent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reply {
+    /// Here it is, new or as it was.
+    Intent,
+    /// It makes none; asked again, it may.
+    Refused,
+    /// It failed, maybe after it made one, and keeps that as its answer.
+    Spent,
+}
+
 /// A refund's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Refund {
@@ -43,9 +54,11 @@ pub enum Refund {
 pub struct Intent {
     /// At the provider.
     pub status: IntentStatus,
+    /// The provider says to its key, for ever, that there is none.
+    pub spent: bool,
     /// The shopper's page has it.
     pub shown: bool,
-    /// It captured while it was the order's, and had not been declined.
+    /// It captured while it was the order's, and the hold lived.
     pub in_time: bool,
     /// An event that was not accepted yet.
     pub succeeded: bool,
@@ -77,6 +90,8 @@ pub enum Step {
     CreateIntent(u8),
     /// Into the order's row.
     BindIntent(u8),
+    /// There is no intent for this attempt.
+    EndUnbound(u8),
     /// A capture of this attempt's intent, and the order as it was read.
     Settle(u8, Order),
 }
@@ -99,8 +114,8 @@ pub fn pay(state: &State, key: Key) -> Option<Step> {
     }
 }
 
-/// A call goes on.
-pub fn go_on(sale: &Sale, state: &mut State, call: Pay) -> Option<Step> {
+/// A call goes on; what the provider says, should it be asked for an intent.
+pub fn go_on(sale: &Sale, state: &mut State, call: Pay, reply: Reply) -> Option<Step> {
     let key = call.key;
     match call.step {
         Step::CancelDeclined(order) => {
@@ -113,12 +128,17 @@ pub fn go_on(sale: &Sale, state: &mut State, call: Pay) -> Option<Step> {
             let begun = state.ledger.begin_payment(key, 0, order);
             begun.then_some(Step::CreateIntent(order.attempt + 1))
         }
-        Step::CreateIntent(attempt) => {
-            create_intent(state, key, attempt);
-            Some(Step::BindIntent(attempt))
-        }
+        Step::CreateIntent(attempt) => Some(if create_intent(state, key, attempt, reply) {
+            Step::BindIntent(attempt)
+        } else {
+            Step::EndUnbound(attempt)
+        }),
         Step::BindIntent(attempt) => {
-            bind(state, key, attempt);
+            bind(sale, state, key, attempt);
+            None
+        }
+        Step::EndUnbound(attempt) => {
+            state.ledger.end_unbound(sale, key, 0, attempt);
             None
         }
         Step::Settle(attempt, order) => {
@@ -131,15 +151,18 @@ pub fn go_on(sale: &Sale, state: &mut State, call: Pay) -> Option<Step> {
     }
 }
 
-fn create_intent(state: &mut State, key: Key, attempt: u8) {
+/// Whether the provider answers with an intent.
+fn create_intent(state: &mut State, key: Key, attempt: u8, reply: Reply) -> bool {
     let intent = state.intent(key, attempt);
-    if intent.status == IntentStatus::None {
+    intent.spent |= reply == Reply::Spent;
+    if intent.status == IntentStatus::None && reply != Reply::Refused {
         intent.status = IntentStatus::Open;
     }
+    reply == Reply::Intent && !intent.spent
 }
 
-fn bind(state: &mut State, key: Key, attempt: u8) {
-    if state.ledger.bind_intent(key, 0, attempt) {
+fn bind(sale: &Sale, state: &mut State, key: Key, attempt: u8) {
+    if state.ledger.bind_intent(sale, key, 0, attempt) {
         state.intent(key, attempt).shown = true;
     }
 }
@@ -154,13 +177,22 @@ fn cancel(state: &mut State, key: Key, attempt: u8) -> bool {
     true
 }
 
-/// The sweeper closes the intent of an order that is being paid.
-pub fn close_intent(sale: &Sale, state: &mut State, key: Key, order: Order) -> sweeper::Step {
-    if sale.keeps(Guard::CloseIntent) {
-        create_intent(state, key, order.attempt);
-        if !cancel(state, key, order.attempt) {
-            return sweeper::Step::Settle(order);
-        }
+/// The sweeper closes the intent of an order that is being paid, or was declined.
+pub fn close_intent(
+    sale: &Sale,
+    state: &mut State,
+    key: Key,
+    order: Order,
+    reply: Reply,
+) -> sweeper::Step {
+    if !sale.keeps(Guard::CloseIntent) {
+        return sweeper::Step::Release(order);
+    }
+    if !order.intent && !create_intent(state, key, order.attempt, reply) {
+        return sweeper::Step::EndUnbound(order.attempt);
+    }
+    if !cancel(state, key, order.attempt) {
+        return sweeper::Step::Settle(order.attempt, order);
     }
     sweeper::Step::Release(order)
 }
@@ -179,8 +211,11 @@ pub fn settle(
         Status::Paid if own => true,
         Status::PendingPayment | Status::Paying if own => state.ledger.pay(sale, key, 0, attempt),
         Status::Paying if !order.intent => {
-            create_intent(state, key, order.attempt);
-            bind(state, key, order.attempt);
+            if create_intent(state, key, order.attempt, Reply::Intent) {
+                bind(sale, state, key, order.attempt);
+            } else {
+                state.ledger.end_unbound(sale, key, 0, order.attempt);
+            }
             false
         }
         _ => owe_refund(sale, state, key, attempt, order),

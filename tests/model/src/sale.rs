@@ -6,7 +6,7 @@ use stateright::{Model, Property};
 use crate::guard::Guard;
 use crate::ledger::Status;
 use crate::order;
-use crate::payment::{self, ATTEMPTS, IntentStatus, Pay};
+use crate::payment::{self, ATTEMPTS, IntentStatus, Pay, Reply};
 use crate::promises;
 use crate::queue::{Message, delete, send};
 use crate::rebalance::Move;
@@ -64,6 +64,10 @@ pub struct Sale {
     pub compares: bool,
     /// How orders are paid.
     pub payment: Payment,
+    /// Answers of the provider without an intent.
+    pub refusals: u8,
+    /// The provider may capture what it said it had cancelled.
+    pub captures_cancelled: bool,
     /// Units that are moved from bucket 0 to bucket 1.
     pub moves: u8,
     /// Claims are taken without gates, too, at any time.
@@ -111,8 +115,8 @@ pub enum Action {
     WorkStops(usize, bool),
     /// A sweeper looks at a deadline.
     Look(u8, Key),
-    /// A sweeper goes on.
-    Sweep(usize),
+    /// A sweeper goes on; what the provider says to it.
+    Sweep(usize, Reply),
     /// A sweeper stops.
     SweepStops(usize),
     /// A sweeper compares; whether there is something to see.
@@ -137,8 +141,8 @@ pub enum Action {
     Deliver(Key, u8, bool),
     /// An event of failure arrives.
     Failed(Key, u8),
-    /// The payment function goes on.
-    Pays(usize),
+    /// The payment function goes on; what the provider says to it.
+    Pays(usize, Reply),
     /// It stops.
     PayStops(usize),
     /// The provider is asked for money back.
@@ -166,14 +170,14 @@ impl Action {
                 | Self::Receive(_, false)
                 | Self::Work(_, true)
                 | Self::Look(..)
-                | Self::Sweep(_)
+                | Self::Sweep(_, Reply::Intent)
                 | Self::Compare(_, true)
                 | Self::Compares
                 | Self::PayBy(_)
                 | Self::PayUntil(_)
                 | Self::Deliver(_, _, false)
                 | Self::Failed(..)
-                | Self::Pays(_)
+                | Self::Pays(_, Reply::Intent)
                 | Self::Refund(..)
                 | Self::Refunded(..)
                 | Self::Moves
@@ -204,7 +208,8 @@ impl Model for Sale {
             ]);
         }
         for at in (0..2).filter(|at| state.sweeps[*at].is_some()) {
-            actions.extend([Action::Sweep(at), Action::SweepStops(at)]);
+            actions.push(Action::SweepStops(at));
+            actions.extend(replies(state).map(|reply| Action::Sweep(at, reply)));
         }
         if state.compare.is_some() {
             actions.extend([Action::Compares, Action::CompareStops]);
@@ -334,7 +339,8 @@ impl Sale {
             }
         }
         for at in (0..2).filter(|at| state.pays[*at].is_some()) {
-            actions.extend([Action::Pays(at), Action::PayStops(at)]);
+            actions.push(Action::PayStops(at));
+            actions.extend(replies(state).map(|reply| Action::Pays(at, reply)));
         }
     }
 
@@ -397,9 +403,11 @@ impl Sale {
                 }
                 *state.sweeps.iter_mut().find(|sweep| sweep.is_none())? = Some(look);
             }
-            Action::Sweep(at) => {
+            Action::Sweep(at, reply) => {
                 let sweep = state.sweeps[at]?;
-                let next = sweeper::go_on(self, state, sweep);
+                let asks = matches!(sweep.step, sweeper::Step::CloseIntent(order) if !order.intent);
+                answer(state, reply, asks)?;
+                let next = sweeper::go_on(self, state, sweep, reply);
                 state.sweeps[at] = next.map(|step| sweeper::Sweep { step, ..sweep });
                 state.sweeps.sort_by_key(Option::is_none);
             }
@@ -437,13 +445,15 @@ impl Sale {
             }
             Action::Confirm(key, attempt) => {
                 let order = state.ledger.order(key, 0)?;
-                let own = order.status == Status::Paying && order.attempt == attempt;
+                let held = matches!(order.status, Status::PendingPayment | Status::Paying);
+                let own = order.attempt == attempt && order.intent;
                 let intent = state.intent(key, attempt);
                 let open = matches!(intent.status, IntentStatus::Open | IntentStatus::Declined);
-                if !intent.shown || !open {
+                let late = intent.status == IntentStatus::Cancelled && self.captures_cancelled;
+                if !intent.shown || !(open || late) {
                     return None;
                 }
-                intent.in_time = own && order.intent && intent.status == IntentStatus::Open;
+                intent.in_time = held && own && open;
                 intent.status = IntentStatus::Captured;
                 intent.succeeded = true;
             }
@@ -464,9 +474,11 @@ impl Sale {
                 state.ledger.end_attempt(key, 0, attempt);
                 state.intent(key, attempt).failed = false;
             }
-            Action::Pays(at) => {
+            Action::Pays(at, reply) => {
                 let call = state.pays[at]?;
-                let next = payment::go_on(self, state, call);
+                let asks = matches!(call.step, payment::Step::CreateIntent(_));
+                answer(state, reply, asks)?;
+                let next = payment::go_on(self, state, call, reply);
                 state.pays[at] = next.map(|step| Pay { step, ..call });
                 state.pays.sort_by_key(Option::is_none);
             }
@@ -534,4 +546,19 @@ impl Sale {
         state.ledger.orders[key][usize::from(at)] = Some(paid);
         Some(())
     }
+}
+
+/// What the provider may say to who asks it.
+fn replies(state: &State) -> impl Iterator<Item = Reply> {
+    let possible = if state.refusals > 0 { 3 } else { 1 };
+    let replies = [Reply::Intent, Reply::Refused, Reply::Spent];
+    replies.into_iter().take(possible)
+}
+
+/// Counts an answer without an intent, which only who asks for one can get.
+fn answer(state: &mut State, reply: Reply, asks: bool) -> Option<()> {
+    if reply != Reply::Intent {
+        state.refusals = state.refusals.checked_sub(1).filter(|_| asks)?;
+    }
+    Some(())
 }

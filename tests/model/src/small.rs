@@ -19,6 +19,8 @@ pub fn plain() -> Sale {
         sweeps: 1,
         compares: false,
         payment: Payment::AtOnce,
+        refusals: 0,
+        captures_cancelled: false,
         moves: 0,
         ledger_only: false,
         without: Vec::new(),
@@ -161,6 +163,24 @@ pub fn money() -> Sale {
         home: vec![0],
         payment: Payment::InSteps,
         ..plain()
+    }
+}
+
+/// The same, and the provider once makes no intent.
+pub fn unmade() -> Sale {
+    Sale {
+        name: "an attempt without an intent",
+        refusals: 1,
+        ..money()
+    }
+}
+
+/// Money comes all the same, by an intent that was cancelled.
+pub fn captured_late() -> Sale {
+    Sale {
+        name: "a capture of what was cancelled",
+        captures_cancelled: true,
+        ..money()
     }
 }
 

@@ -54,6 +54,8 @@ pub struct State {
     pub overlaps: u8,
     /// Moves that may still begin.
     pub moves: u8,
+    /// Answers without an intent that the provider may still give.
+    pub refusals: u8,
 }
 
 impl State {
@@ -100,6 +102,7 @@ impl State {
             stops: sale.stops,
             overlaps: sale.overlaps,
             moves: sale.moves,
+            refusals: sale.refusals,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::gate::{Release, Stock};
 use crate::guard::Guard;
 use crate::ledger::{Order, Status, VoidReason};
 use crate::order::ending;
-use crate::payment;
+use crate::payment::{self, Reply};
 use crate::sale::{KEYS, Key, Sale};
 use crate::state::State;
 
@@ -31,8 +31,10 @@ pub enum Step {
     },
     /// Cancels the intent.
     CloseIntent(Order),
-    /// It had captured.
-    Settle(Order),
+    /// There is none for this attempt.
+    EndUnbound(u8),
+    /// This attempt's intent had captured; the order as it was read.
+    Settle(u8, Order),
     /// Ends the order as it was read.
     Release(Order),
     /// The gate gives the unit back, or forgets.
@@ -62,7 +64,11 @@ pub fn look(state: &State, gate: u8, key: Key) -> Option<Sweep> {
         None if due && state.late[key] => Step::Bury { gate },
         None => return None,
         Some((order, _)) if at != gate => end_mark(gate, order),
-        Some((order, Status::PendingPayment)) if state.late[key] => Step::Release(order),
+        Some((order, Status::PendingPayment)) if state.late[key] && !order.intent => {
+            Step::Release(order)
+        }
+        // A declined intent can be confirmed until it is cancelled.
+        Some((order, Status::PendingPayment)) if state.late[key] => Step::CloseIntent(order),
         Some((order, Status::Paying)) if state.closed[key] => Step::CloseIntent(order),
         Some((_, Status::PendingPayment | Status::Paying)) => return None,
         Some((order, _)) if due => follow(gate, order),
@@ -89,8 +95,8 @@ fn follow(gate: u8, order: Order) -> Step {
     Step::GateRelease { gate, how, mark }
 }
 
-/// A sweep goes on.
-pub fn go_on(sale: &Sale, state: &mut State, sweep: Sweep) -> Option<Step> {
+/// A sweep goes on; what the provider says, should it be asked for an intent.
+pub fn go_on(sale: &Sale, state: &mut State, sweep: Sweep, reply: Reply) -> Option<Step> {
     let Sweep { key, at, step } = sweep;
     match step {
         Step::Bury { gate } => {
@@ -117,10 +123,14 @@ pub fn go_on(sale: &Sale, state: &mut State, sweep: Sweep) -> Option<Step> {
                 _ => Some(follow(gate, stands)),
             }
         }
-        Step::CloseIntent(order) => Some(payment::close_intent(sale, state, key, order)),
-        Step::Settle(order) => {
-            let attempt = order.attempt;
-            payment::settle(sale, state, key, attempt, order).map(Step::Settle)
+        Step::CloseIntent(order) => Some(payment::close_intent(sale, state, key, order, reply)),
+        Step::EndUnbound(attempt) => {
+            let waits = state.ledger.end_unbound(sale, key, at, attempt);
+            waits.map(Step::Release)
+        }
+        Step::Settle(attempt, order) => {
+            let read = payment::settle(sale, state, key, attempt, order);
+            read.map(|order| Step::Settle(attempt, order))
         }
         Step::Release(read) => {
             let ended = state.ledger.release(sale, key, at, read);

@@ -2,6 +2,7 @@
 
 use stateright::Path;
 
+use crate::payment::Reply;
 use crate::sale::{Action, Sale};
 use crate::state::State;
 
@@ -29,19 +30,35 @@ fn line(sale: &Sale, state: &State, action: Action) -> String {
             ),
             None => String::new(),
         },
-        Action::Sweep(at) => match state.sweeps[at] {
+        Action::Sweep(at, reply) => match state.sweeps[at] {
             Some(sweep) => format!(
-                "sweeper, claim of key {} in bucket {}: {:?}",
-                sweep.key, sweep.at, sweep.step
+                "sweeper, claim of key {} in bucket {}: {:?}{}",
+                sweep.key,
+                sweep.at,
+                sweep.step,
+                without(reply)
             ),
             None => String::new(),
         },
-        Action::Pays(at) => match state.pays[at] {
-            Some(call) => format!("payment function, key {}: {:?}", call.key, call.step),
+        Action::Pays(at, reply) => match state.pays[at] {
+            Some(call) => format!(
+                "payment function, key {}: {:?}{}",
+                call.key,
+                call.step,
+                without(reply)
+            ),
             None => String::new(),
         },
         Action::Compares => format!("sweeper: {:?}", state.compare),
         Action::Moves => format!("rebalancing: {:?}", state.moving),
         other => format!("{other:?}"),
+    }
+}
+
+fn without(reply: Reply) -> &'static str {
+    match reply {
+        Reply::Intent => "",
+        Reply::Refused => ", the provider refuses",
+        Reply::Spent => ", the provider keeps its failure",
     }
 }

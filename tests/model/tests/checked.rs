@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::promises::{A_YES_STANDS, CONSERVED};
+use model::promises::{A_YES_STANDS, CHARGED_ONCE, CONSERVED};
 use model::sale::Sale;
 use model::{small, trace};
 use stateright::{Checker, Model};
@@ -59,6 +59,9 @@ fn without_gates() {
 #[test]
 fn money() {
     holds(small::money());
+    holds(small::unmade());
+    // Two captures are no promise broken of ours, while one of them goes back.
+    holds_but(small::captured_late(), &[CHARGED_ONCE]);
 }
 
 #[test]

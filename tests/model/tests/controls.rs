@@ -75,10 +75,12 @@ fn without_gates() {
 
 #[test]
 fn money() {
-    breaks(small::money(), Guard::PayStatus, NEVER_OVERSELL);
+    breaks(small::captured_late(), Guard::PayStatus, NEVER_OVERSELL);
     breaks(small::money(), Guard::CloseIntent, PAID_IN_TIME);
     breaks(small::money(), Guard::CancelDeclined, CHARGED_ONCE);
-    breaks(small::money(), Guard::RefundKey, MONEY);
+    breaks(small::captured_late(), Guard::RefundKey, MONEY);
+    breaks(small::unmade(), Guard::BindPaying, CHARGED_ONCE);
+    breaks(small::unmade(), Guard::EndUnbound, PAID_IN_TIME);
 }
 
 /// Of a capture that is the order's to the unit, the decision never changes
@@ -89,7 +91,8 @@ fn money() {
 fn a_refund_decided_for_an_older_order_is_right_here() {
     let sale = Sale {
         without: vec![Guard::RefundStatus],
-        ..small::money()
+        promise: Some(MONEY),
+        ..small::captured_late()
     };
     assert_eq!(way(sale), None);
 }
