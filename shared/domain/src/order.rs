@@ -206,6 +206,16 @@ pub enum RefundStatus {
     Refunded,
 }
 
+impl RefundStatus {
+    /// The name that the ledger stores.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RefundPending => "REFUND_PENDING",
+            Self::Refunded => "REFUNDED",
+        }
+    }
+}
+
 /// Instants as integer milliseconds since 1970, exact as a double.
 pub mod millis {
     use jiff::Timestamp;

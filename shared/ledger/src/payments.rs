@@ -397,16 +397,12 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<bool, Error> {
         let mut writes = Transaction::new();
-        writes
-            .update(
-                &key::refund(claim, intent),
-                "SET #status = :refunded, changed_at = :now",
-            )
-            .only_if("#status = :owed")
-            .name("#status", "status")
-            .text(":owed", "REFUND_PENDING")
-            .text(":refunded", "REFUNDED")
-            .number(":now", now.as_millisecond());
+        turn_refund(
+            &mut writes,
+            &key::refund(claim, intent),
+            [RefundStatus::RefundPending, RefundStatus::Refunded],
+            now,
+        );
         Ok(self.table.write(&writes).await?.is_ok())
     }
 
@@ -422,16 +418,12 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<bool, Error> {
         let mut writes = Transaction::new();
-        writes
-            .update(
-                &key::refund(claim, intent),
-                "SET #status = :owed, changed_at = :now",
-            )
-            .only_if("#status = :refunded")
-            .name("#status", "status")
-            .text(":owed", "REFUND_PENDING")
-            .text(":refunded", "REFUNDED")
-            .number(":now", now.as_millisecond());
+        turn_refund(
+            &mut writes,
+            &key::refund(claim, intent),
+            [RefundStatus::Refunded, RefundStatus::RefundPending],
+            now,
+        );
         // Whoever watches the sale for what is owed may have stopped.
         wake(&mut writes, claim.sale());
         Ok(self.table.write(&writes).await?.is_ok())
@@ -535,6 +527,22 @@ fn put_event(writes: &mut Transaction, event: &EventRow) -> Result<(), Error> {
         .name("#status", "status")
         .text(":parked", "PARKED");
     Ok(())
+}
+
+/// Adds the change of a refund from one status to another.
+fn turn_refund(
+    writes: &mut Transaction,
+    refund: &key::Key,
+    [from, to]: [RefundStatus; 2],
+    now: Timestamp,
+) {
+    writes
+        .update(refund, "SET #status = :to, changed_at = :now")
+        .only_if("#status = :from")
+        .name("#status", "status")
+        .text(":from", from.name())
+        .text(":to", to.name())
+        .number(":now", now.as_millisecond());
 }
 
 fn failed(reasons: &[Reason], part: usize) -> bool {
