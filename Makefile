@@ -1,7 +1,6 @@
 # Two commands matter: `make demo` runs a whole sale, `make test` runs all
-# tests. Both install what they need: Debian's redis-server, and from PyPI into
-# .venv cfn-lint and checkov for the templates, schemathesis for the API
-# description, and localstripe, which stands in for Stripe.
+# tests. Both install what they need: .ci/setup* say what that is, from Debian,
+# PyPI and npm, each into a folder here or with apt-get.
 # `make page` tests the edge function and walks through a sale on the sale page.
 # `make deploy-local` deploys the template to an emulator of AWS and sells there.
 
