@@ -394,7 +394,11 @@ impl GateServers {
         };
         if let Some(server) = &*node.lock() {
             let id = server.process.id().to_string();
-            let _ = Command::new("kill").args(["-s", signal, &id]).status();
+            // The shell's own: a small image has no program of that name.
+            let sent = Command::new("sh")
+                .args(["-c", r#"kill -s "$0" "$1""#, signal, &id])
+                .status();
+            assert!(sent.is_ok_and(|sent| sent.success()), "no {signal} to {id}");
         }
     }
 
