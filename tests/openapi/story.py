@@ -492,6 +492,7 @@ class Story:
         first = self.shoppers[0]
         self.switch("pauseSale", "paused")
         self.switch("endSale", "ended")
+        self.switch("loadSale", "ended", "410 ended")
         time.sleep(CACHE_S)
         self.status("paused")
         self.status("ended")

@@ -135,19 +135,20 @@ metrics! {
 
     /// Captures for an order that does not exist, or not yet. Payment.
     PaymentParked = "payment_parked", Count, OVERALL;
-    /// Payments that contradict our record. Payment and sweeper.
+    /// Payments that contradict our record. Payment, claim, sweeper.
     PaymentMismatch = "payment_mismatch", Count, BOTH;
-    /// Captures that go back. Payment and sweeper.
+    /// Captures that go back. Payment, claim, sweeper.
     RefundOwed = "refund_owed", Count, BOTH;
-    /// Refunds that were asked for without an answer. Payment and sweeper.
+    /// Refunds that were asked for without an answer. Payment, claim,
+    /// sweeper.
     RefundUnconfirmed = "refund_unconfirmed", Count, BOTH;
     /// Holds that could not end, since their payment could not be closed.
-    /// Sweeper.
+    /// Claim and sweeper.
     IntentUnreachable = "intent_unreachable", Count, BOTH;
-    /// Calls of the payment provider: 1 if it did not answer, else 0. Payment
-    /// and sweeper.
+    /// Calls of the payment provider: 1 if it did not answer, else 0. Whoever
+    /// calls it.
     ProviderErrors = "provider_errors", Count, OVERALL;
-    /// How long a call of the payment provider took. Payment and sweeper.
+    /// How long a call of the payment provider took. Whoever calls it.
     ProviderLatency = "provider_latency_ms", Milliseconds, OVERALL;
 }
 

@@ -1,4 +1,4 @@
-//! The rules of money, once, for the payment function and the sweeper.
+//! The rules of money, once, for the functions of payment, claim and sweeper.
 //!
 //! Which intent pays an order is in our own record alone; an event's metadata
 //! only tells which row to read. An event is applied by its intent and by the
