@@ -30,8 +30,8 @@ const REACTION: Duration = Duration::from_secs(1);
 /// Late shoppers come within this time after the window.
 const LATENESS: Duration = Duration::from_secs(5);
 
-/// Whom the gates refused asks again after this time at the latest.
-const PATIENCE_MAX: Duration = Duration::from_secs(30);
+/// Whom the gates refused asks again within this time in the next round.
+const SPREAD_MAX: Duration = Duration::from_secs(60);
 
 /// Somebody who wants a unit.
 pub(crate) struct Shopper {
@@ -45,8 +45,8 @@ pub(crate) struct Shopper {
     place: Option<(f64, String)>,
     /// Attempts so far; each has an idempotency key.
     attempt: u32,
-    /// When it was last told "sold out", and how often it was.
-    refused: Option<(Instant, u32)>,
+    /// The round in which it was last told "sold out", and how often it was.
+    refused: Option<(u32, u32)>,
 }
 
 /// Counts a shopper as waiting for as long as it lives.
@@ -211,6 +211,7 @@ impl Shopper {
             if self.may_claim(status) {
                 let spread = self.spread();
                 sleep(spread).await;
+                let round = world.edge.last().round;
                 match self.claim().await {
                     Claimed::Yes(yes) => {
                         drop(place);
@@ -223,9 +224,9 @@ impl Shopper {
                         }
                         // The yes was taken back: in line again.
                         place = InLine::of(&world);
-                        self.refuse();
+                        self.refuse(round);
                     }
-                    Claimed::SoldOut => self.refuse(),
+                    Claimed::SoldOut => self.refuse(round),
                     Claimed::NotAdmitted => {}
                     Claimed::Over(ending) => return ending,
                 }
@@ -251,29 +252,26 @@ impl Shopper {
         if *ticket >= status.threshold || status.state != SaleState::Live {
             return false;
         }
-        self.refused
-            .is_none_or(|(at, times)| at.elapsed() > self.patience(times))
+        self.refused.is_none_or(|(round, _)| round != status.round)
     }
 
-    fn refuse(&mut self) {
+    fn refuse(&mut self, round: u32) {
         let before = self.refused.map_or(0, |(_, times)| times);
-        self.refused = Some((Instant::now(), before + 1));
-    }
-
-    /// How long a page that was told "sold out" so often leaves the units that
-    /// come back to others. A thousand who are admitted and ask at each unit
-    /// would keep winners from paying.
-    fn patience(&self, times: u32) -> Duration {
-        let spread = self.world.config.crowd.claim_spread_s.max(1);
-        let patience = Duration::from_secs(u64::from(spread << times.min(5)));
-        patience.min(PATIENCE_MAX)
+        self.refused = Some((round, before + 1));
     }
 
     /// When within the spread this shopper claims: by its ticket, so that
     /// nobody gains by trying. Low digits are even also among the few whose
-    /// tickets lie close together in a late round.
-    fn spread(&self) -> Duration {
-        let spread = f64::from(self.world.config.crowd.claim_spread_s);
+    /// tickets lie close together in a late round. Who was refused leaves the units
+    /// that come back to others for longer each time: a thousand who ask at each
+    /// unit would keep winners from paying.
+    fn spread(&mut self) -> Duration {
+        let spread = self.world.config.crowd.claim_spread_s;
+        if let Some((_, times)) = self.refused {
+            let longest = Duration::from_secs(u64::from(spread.max(1)) << times.min(6));
+            return self.up_to(longest.min(SPREAD_MAX));
+        }
+        let spread = f64::from(spread);
         match &self.place {
             Some((ticket, _)) => Duration::from_secs_f64(spread * (ticket * 1e6).fract().abs()),
             None => Duration::ZERO,

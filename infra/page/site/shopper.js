@@ -262,8 +262,9 @@ export class Shopper {
     const { api, sale_id } = this.#world;
     const failed = await this.#pass();
     if (failed) return failed;
+    // The round that this asks in: a newer one may be read before the answer is here.
+    const round = this.status?.draw.round;
     const answer = await api.claim(sale_id, { ...this.#headers(), 'idempotency-key': this.mine.key });
-    const { round, threshold } = this.status?.draw ?? {};
     if (answer.status < 300 && answer.status > 0) {
       this.#keep({ claim: answer.body });
     } else if (answer.error === 'limit_reached') {
@@ -273,7 +274,7 @@ export class Shopper {
       this.#keep({ ...place, refused_round: round, refused: (this.mine.refused ?? 0) + 1, tapped: undefined });
     } else if (answer.error === 'not_admitted') {
       // The status is newer than what answered: a moment later it knows too.
-      if (this.mine.ticket < threshold) return { status: 0, error: 'again' };
+      if (this.mine.ticket < this.status?.draw.threshold) return { status: 0, error: 'again' };
     } else if (answer.error === 'invalid_pass') {
       await this.#pass(true);
       return { status: 0, error: 'again' };

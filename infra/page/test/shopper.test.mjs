@@ -239,6 +239,22 @@ test('who finds nothing waits for the next round, in which the page claims again
   assert.equal(shopper.phase, 'hold');
 });
 
+test('a round that is published while a claim is on its way is asked too', async () => {
+  const world = new World();
+  const shopper = await world.opened();
+  await shopper.tap();
+  world.answers.claims = (times) => {
+    if (times > 1) return [201, world.claim('CLAIMED')];
+    world.admit();
+    shopper.poll();
+    return problem(409, 'sold_out');
+  };
+  world.admit();
+  await world.pass(12_000);
+  assert.equal(world.status.draw.round, 2);
+  assert.equal(shopper.phase, 'hold');
+});
+
 test('rounds for single units are not asked by all who found nothing, again and again', async () => {
   for (const [error, most] of [['sold_out', 8], ['not_admitted', Infinity]]) {
     const world = new World();

@@ -40,6 +40,9 @@ pub struct Gates {
     pub late: u64,
     /// Every bucket answered.
     pub complete: bool,
+    /// One answered that is closed, and waits to be made true from the ledger: what
+    /// it shows is neither free nor claimed.
+    pub frozen: bool,
     /// None did, or none has a counter: nothing can be claimed.
     pub dark: bool,
     /// One is open, so that claims can be taken.
@@ -80,6 +83,13 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
     }
     if next.admission.scale == 0 {
         next.admission = counted(&next, gates.entries);
+    }
+    if gates.free == 0 && gates.frozen {
+        // Neither "all claimed" nor "sold out": nobody knows.
+        if matches!(next.state, SaleState::Scheduled | SaleState::Drawing) {
+            next.state = SaleState::Live;
+        }
+        return next;
     }
     next.state = match (gates.free, gates.due) {
         (0, 0) => SaleState::SoldOut,
@@ -157,11 +167,17 @@ fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -
     // the door open for as many as there are units.
     let everyone = admission.entries + admission.late;
     let places = (admission.admitted + invited.div_ceil(100)).min(everyone + offer);
-    if places <= admission.admitted {
+    // Who found nothing in a round asks again in the next one, and only then. So
+    // there is one where everybody is admitted, too: at once for what has come back,
+    // now and then for what nobody has come for.
+    let is_new = gates.free > awaited;
+    if places <= admission.admitted && !is_new && !since(admission.round_at, settle * CARRIED) {
         return admission;
     }
-    admission.admitted = places;
-    admission.threshold = admission.threshold_for(places);
+    if places > admission.admitted {
+        admission.admitted = places;
+        admission.threshold = admission.threshold_for(places);
+    }
     admission.round += 1;
     admission.offered = open + offer;
     admission.taken_at_round = gates.taken;
@@ -255,6 +271,25 @@ mod tests {
             step(&sale, half, at(&sale, 5_000)).admission,
             Admission::default()
         );
+    }
+
+    /// Elsewhere rounds go on; alone, it is nothing to decide by.
+    #[test]
+    fn a_frozen_bucket_is_neither_free_nor_sold_out() {
+        let sale = sale("draw");
+        let frozen = |free| Gates {
+            frozen: true,
+            ..gates(free, 0, 0)
+        };
+        let waits = step(&sale, frozen(0), at(&sale, 3_000));
+        assert_eq!((waits.state, waits.admission.round), (SaleState::Live, 0));
+        assert!(!waits.admission.waitlist_open);
+        let others = step(&waits, frozen(250), at(&sale, 4_000));
+        assert_eq!(others.admission.admitted, 275);
+        let live = step(&others, gates(0, 250, 250), at(&sale, 5_000));
+        assert_eq!(live.state, SaleState::AllClaimed);
+        let again = step(&live, frozen(0), at(&sale, 6_000));
+        assert_eq!(again.state, SaleState::AllClaimed);
     }
 
     #[test]
@@ -406,6 +441,35 @@ mod tests {
         assert_eq!(now.admission.admitted, 59_000);
         let longer = step(&now, forgot(50_001), at(&sale, 300_000));
         assert_eq!(longer.admission.admitted, 59_001);
+    }
+
+    /// Ten units, fifteen shoppers: holds lapse one by one, until everybody in line
+    /// is admitted. Who was refused in the rounds before is asked again, at each
+    /// unit that comes back, and again while nobody comes for it.
+    #[test]
+    fn a_line_that_is_all_admitted_is_asked_again() {
+        let sale = sale("race");
+        let seen = |free, taken| Gates {
+            entries: 0,
+            late: 5,
+            ..gates(free, taken, 10 - free)
+        };
+        let mut now = step(&sale, seen(0, 10), at(&sale, 1_000));
+        for n in 1..=8 {
+            let (round, ms) = (now.admission.round, 1_000 + n as i64 * 1_000);
+            now = step(&now, seen(1, 9 + n), at(&sale, ms));
+            assert_eq!(now.admission.round, round + 1, "return {n}");
+            let again = step(&now, seen(1, 9 + n), at(&sale, ms + 400));
+            assert_eq!(again.admission, now.admission, "return {n}");
+            now = step(&now, seen(0, 10 + n), at(&sale, ms + 500));
+        }
+        assert_eq!(now.admission.admitted, 6);
+        let back = step(&now, seen(1, 18), at(&sale, 20_000));
+        let waits = step(&back, seen(1, 18), at(&sale, 33_000));
+        assert_eq!(waits.admission.round, back.admission.round);
+        let again = step(&waits, seen(1, 18), at(&sale, 34_000));
+        assert_eq!(again.admission.round, back.admission.round + 1);
+        assert_eq!(again.admission.threshold, back.admission.threshold);
     }
 
     #[test]
