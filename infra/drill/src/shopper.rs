@@ -13,7 +13,7 @@ use domain::sale::SaleState;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use runtime::Clock;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{sleep, sleep_until};
 
 use crate::client::{Answer, Lane, Request};
 use crate::config::Mode;

@@ -169,9 +169,10 @@ fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -
     let places = (admission.admitted + invited.div_ceil(100)).min(everyone + offer);
     // Who found nothing in a round asks again in the next one, and only then. So
     // there is one where everybody is admitted, too: at once for what has come back,
-    // now and then for what nobody has come for.
-    let is_new = gates.free > awaited;
-    if places <= admission.admitted && !is_new && !since(admission.round_at, settle * CARRIED) {
+    // now and then for what nobody has come for, and in long sales seldom.
+    let seldom = now.duration_since(sale.config.opens_at.at) / 100;
+    let again = since(admission.round_at, seldom.max(settle * CARRIED));
+    if places <= admission.admitted && gates.free <= awaited && !again {
         return admission;
     }
     if places > admission.admitted {
@@ -470,6 +471,12 @@ mod tests {
         let again = step(&waits, seen(1, 18), at(&sale, 34_000));
         assert_eq!(again.admission.round, back.admission.round + 1);
         assert_eq!(again.admission.threshold, back.admission.threshold);
+        // A day in which nobody wants it is no day of rounds.
+        let mut day = again;
+        for minute in 1..=1_440 {
+            day = step(&day, seen(1, 18), at(&sale, minute * 60_000));
+        }
+        assert!(day.admission.round < back.admission.round + 400);
     }
 
     #[test]
