@@ -11,7 +11,8 @@ use crate::{AdminFunction, CONCURRENCY, view};
 impl AdminFunction {
     /// Sets the floor for all claims, those whose order is still on its way
     /// included, then moves the deadlines of the orders that stand. Should it
-    /// stop half-way, doing it again completes it.
+    /// stop half-way, doing it again completes it; so does the sweeper, order by
+    /// order.
     pub(crate) async fn extend(&self, call: &Call) -> Result<Reply, Problem> {
         let mut fields = call.fields()?;
         let seconds = fields.integer("seconds", 1..=86_400);
@@ -55,7 +56,11 @@ impl AdminFunction {
             if waits && order.pay_by < floor && self.ledger.extend(&order, floor).await? {
                 extended += 1;
                 if order.status == OrderStatus::PendingPayment {
-                    self.gate.defer(&tag, &order.claim, floor).await?;
+                    let moved = self.gate.defer(&tag, &order.claim, floor).await;
+                    if let Err(error) = moved {
+                        // The sweeper moves it, once it is due and the gate is back.
+                        tracing::warn!(claim = %order.claim, %error, "a deadline was not moved");
+                    }
                 }
             }
         }

@@ -35,8 +35,9 @@ impl AdminFunction {
             Ok(()) => Ok(self.ledger.end_resize(resize, units).await?),
             Err(refused) => {
                 if matches!(refused.code, Code::UnitsInUse | Code::InvalidField) {
-                    // Nothing was moved.
-                    self.ledger.end_resize(resize, sale.config.units).await?;
+                    // Nothing was moved now; an earlier change may have stopped
+                    // half-way. The sale says what its buckets sell.
+                    self.ledger.end_resize(resize, before).await?;
                 }
                 Err(refused)
             }
@@ -79,9 +80,7 @@ impl AdminFunction {
         let missing = self.take_free(gates, units, &mut taken).await;
         if !matches!(missing, Ok(0)) {
             // A gate that did not answer is no reason to keep what others gave.
-            for (_, address, here) in taken {
-                self.gate.put(address, here).await?;
-            }
+            self.put_back(taken).await;
             return Err(in_use(before - units + missing?));
         }
         let mut taken = taken.into_iter();
@@ -92,14 +91,23 @@ impl AdminFunction {
             let lowered = self.ledger.resize_bucket(resize, life, from, to).await;
             if matches!(lowered, Err(ledger::Error::Conflict)) {
                 // The ledger keeps these units, so the gates get them back.
-                self.gate.put(address, here).await?;
-                for (_, address, here) in taken.by_ref() {
-                    self.gate.put(address, here).await?;
-                }
+                let mut kept = vec![(bucket, address, here)];
+                kept.extend(taken.by_ref());
+                self.put_back(kept).await;
             }
             lowered?;
         }
         Ok(())
+    }
+
+    /// Gates get units back. One that does not take them keeps no other from its
+    /// own: it lives anew, and has them, or the comparison gives them.
+    async fn put_back(&self, taken: Vec<(BucketId, &GateAddress, u32)>) {
+        for (bucket, address, here) in taken {
+            if let Err(error) = self.gate.put(address, here).await {
+                tracing::warn!(%bucket, units = here, %error, "units are not back at their gate");
+            }
+        }
     }
 
     /// Takes up to so many free units, and notes them; says how many are

@@ -372,6 +372,63 @@ async fn a_sale_that_opens_in_a_moment_is_not_taken_apart() {
     assert_eq!(left(&world).await, 6);
 }
 
+/// A merchant who backs out of a change that stopped half-way, when too much is
+/// sold by then: the sale says how many units its buckets sell, and goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_is_refused_leaves_a_sale_that_says_what_it_sells() {
+    let mut between = 0;
+    for point in points() {
+        let world = World::open(&[2, 2]).await;
+        let sale = world.sale.to_string();
+        let pay_by = world.now() + SignedDuration::from_mins(30);
+        for (bucket, shopper) in [(0, "u_1"), (0, "u_2"), (1, "u_3")] {
+            let hold = world.claim(bucket, shopper, pay_by).await;
+            world.order(&hold).await;
+        }
+        let stopped = testing::stopped_at(&world.environment, point, async |environment| {
+            resize(&environment, &sale, 8).await
+        });
+        if stopped.await.is_some() {
+            break;
+        }
+        let (status, answer) = resize(&world.environment, &sale, 2).await;
+        assert_eq!((status, &answer["error"]), (409, &"units_in_use".into()));
+        let route = format!("GET {SALE}");
+        let (_, stands) = call(&world.environment, &route, &sale, Value::Null).await;
+        let sells = capacity(&world).await;
+        assert_eq!(stands["units"], sells, "{point:?}");
+        between += u32::from(![4, 8].contains(&sells));
+    }
+    assert!(between > 0);
+}
+
+/// The gates are away: every order has the time that it was given all the same,
+/// and can be paid until then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_time_needs_no_gate() {
+    let servers = gates::start();
+    let world = World::new(&servers, &[3, 3], json!({})).await;
+    let mut orders = Vec::new();
+    for (bucket, shopper) in [(0, "u_1"), (0, "u_2"), (1, "u_3")] {
+        let pay_by = world.now() + SignedDuration::from_secs(30);
+        let hold = world.claim(bucket, shopper, pay_by).await;
+        orders.push(world.order(&hold).await);
+    }
+    servers.kill(0);
+    let route = format!("POST {SALE}/extend-pay-window");
+    let seconds = json!({"seconds": 600});
+    let (status, answer) = call(&world.environment, &route, world.sale.as_str(), seconds).await;
+    assert_eq!(
+        (status, &answer["extended"]),
+        (200, &3.into()),
+        "{answer:#}"
+    );
+    for order in orders {
+        let stands = world.find(&order.claim).await.unwrap();
+        assert!(stands.pay_by > order.pay_by + SignedDuration::from_mins(9));
+    }
+}
+
 /// Its switches and numbers are those that it ended with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_that_has_ended_changes_no_more() {

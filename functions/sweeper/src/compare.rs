@@ -136,11 +136,25 @@ impl SweeperFunction {
     async fn keep_ledger(&self, at: &Watched) -> Result<Found, Failure> {
         let whole = self.ledger.whole_bucket(&at.sale, at.bucket);
         let whole = whole.await.map_err(words)?;
+        self.extend(at, &whole).await?;
         let late = overdue(&whole, at.floor, self.clock.now() - OVERDUE);
         Ok(Found {
             overdue: self.end_overdue(at, late).await?,
             ..Found::in_ledger(&whole)
         })
+    }
+
+    /// Orders get the time that an operator gave, without their gates: from
+    /// their own deadline on nobody could pay them, and nothing else would find them.
+    async fn extend(&self, at: &Watched, whole: &WholeBucket) -> Result<(), Failure> {
+        let Some(floor) = at.floor.filter(|floor| *floor > self.clock.now()) else {
+            return Ok(());
+        };
+        let waits = |order: &&Order| order.deadline().is_some() && order.pay_by < floor;
+        for order in whole.orders.iter().filter(waits) {
+            self.ledger.extend(order, floor).await.map_err(words)?;
+        }
+        Ok(())
     }
 
     async fn ask_recovery(&self, at: &Watched) {

@@ -170,6 +170,29 @@ async fn holds_end_in_the_ledger_while_the_gates_are_away() {
     assert_eq!(world.allotted(0).await, 0);
 }
 
+/// An operator gave more time while the gates are away, and stopped before every
+/// order had it: from their own deadline on nobody could pay the others.
+#[tokio::test]
+async fn more_time_reaches_the_orders_of_gates_that_are_away() {
+    let servers = gates::start();
+    let world = World::new(&servers, &[2], serde_json::json!({})).await;
+    let hold = world.claim(0, "u", world.now() + MINUTE).await;
+    world.order(&hold).await;
+    servers.kill(0);
+    let floor = world.now() + MINUTE * 10;
+    let changed = world.ledger.change_sale(&world.sale, |sale| {
+        sale.pay_by_min = Some(sale.extended(floor));
+        Ok::<_, std::convert::Infallible>(())
+    });
+    changed.await.unwrap().unwrap().unwrap();
+    keep_up(&world, MINUTE * 2).await;
+    let order = world.find(&hold.claim).await.unwrap();
+    assert_eq!(order.status, OrderStatus::PendingPayment);
+    assert_eq!(order.pay_by.as_millisecond(), floor.as_millisecond());
+    keep_up(&world, MINUTE * 12).await;
+    assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
+}
+
 /// A gate that is open in a life that was closed while it was away.
 #[tokio::test]
 async fn a_gate_that_nobody_believes_is_not_compared_but_recovered() {
