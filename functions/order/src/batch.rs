@@ -61,7 +61,8 @@ impl OrderFunction {
         }
         let now = self.clock.now();
         // A deadline that an operator extended holds for late messages too.
-        let extended = self.ledger.sale_recent(sale).await?;
+        // Read as it is now: who is voided for an older one's sake stays so.
+        let extended = self.ledger.sale(sale).await?;
         let mut lives = BTreeMap::<u64, Vec<Order>>::new();
         for claim in claims {
             let mut order = claim.order(now);

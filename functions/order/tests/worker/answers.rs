@@ -2,6 +2,8 @@
 
 use domain::{BucketId, OrderStatus};
 
+use testing::{Fate, World, judged};
+
 use crate::dead_letters::DeadLetters;
 use crate::worker::{MINUTE, Worker, failed};
 
@@ -18,6 +20,24 @@ async fn ten_messages_are_ten_orders_however_often_they_come() {
     let order = worker.order(&holds[0].claim).await;
     assert_eq!(order.pay_by, holds[0].pay_by);
     assert_eq!(order.claim.order().digest(), holds[0].claim.digest());
+}
+
+/// A copy of the table that is a moment old does not know of the time that an
+/// operator gave a moment ago: it is not asked, since who is voided stays so.
+#[tokio::test]
+async fn whoever_may_be_given_more_time_is_judged_by_the_sale_as_it_is() {
+    let mut world = World::open(&[10]).await;
+    world.environment = judged(&world.environment, |asked| {
+        let sale = asked.body["Key"]["sk"]["S"] == "SALE";
+        if sale && asked.body["ConsistentRead"] != true {
+            return Fate::Unanswered;
+        }
+        Fate::Passed
+    });
+    let worker = Worker::of(world, DeadLetters::start(true).await, &[]).await;
+    let (_, messages) = worker.claims(0, 0..3, MINUTE).await;
+    assert_eq!(worker.deliver(&messages).await, failed(&[]));
+    assert_eq!(worker.world.allotted(0).await, 3);
 }
 
 #[tokio::test]
