@@ -99,6 +99,10 @@ impl AdminFunction {
     }
 
     async fn bucket_report(&self, sale: &Sale, bucket: BucketId) -> Result<Reply, Problem> {
+        if self.ledger.bucket(&sale.id, bucket).await?.is_none() {
+            // A creation or a change that stopped half-way.
+            return Err(Problem::not_found().detail("The bucket is not loaded yet."));
+        }
         let whole = self.ledger.whole_bucket(&sale.id, bucket).await?;
         let refunds = self.ledger.refunds(&sale.id, bucket).await?;
         let payments = self

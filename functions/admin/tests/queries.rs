@@ -51,6 +51,22 @@ async fn every_parameter_that_is_wrong_or_unknown_is_named() {
     }
 }
 
+/// A change to more buckets stopped before it had written them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_is_not_loaded_is_not_found() {
+    let world = World::open(&[6, 4]).await;
+    let more = world.ledger.change_sale(&world.sale, |sale| {
+        sale.config.buckets = 3;
+        Ok::<_, std::convert::Infallible>(())
+    });
+    more.await.unwrap().unwrap().unwrap();
+    let function = AdminFunction::start(&world.environment).await.unwrap();
+    for (query, expected) in [("bucket=1", 200), ("bucket=2", 404), ("bucket=3", 422)] {
+        let (status, answer) = ask(&function, &world, REPORT, query).await;
+        assert_eq!(status, expected, "{query}: {answer:#}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parameter_that_is_sent_twice_is_not_read_once() {
     let world = World::open(&[6, 4]).await;
