@@ -158,6 +158,27 @@ async fn a_bucket_that_can_not_be_seen_decides_nothing() {
     assert_ne!(half.state, SaleState::SoldOut);
 }
 
+/// Nobody can take what a frozen bucket shows: it is not offered, and not missed.
+#[tokio::test]
+async fn a_frozen_bucket_offers_nothing() {
+    let world = world().await;
+    enter(&world, 0, 100).await;
+    redis::cmd("HSET")
+        .arg(format!("{{{}}}:stock", world.address(1).tag))
+        .arg(&["epoch", "99"])
+        .exec(&mut gates::shared().connect(0).unwrap())
+        .unwrap();
+    let other = tick(&world, MINUTE + SECOND * 4).await;
+    assert_eq!((other.free, other.admission.admitted), (10, 11));
+    for n in 0..10 {
+        let pay_by = world.now() + MINUTE * 5;
+        world.claim(0, &format!("u{n}"), pay_by).await;
+    }
+    let claimed = tick(&world, MINUTE + SECOND * 5).await;
+    assert_eq!((claimed.state, claimed.free), (SaleState::Live, 0));
+    assert!(!claimed.admission.waitlist_open);
+}
+
 #[tokio::test]
 async fn an_ended_sale_is_closed_when_no_hold_is_left() {
     let world = world().await;
