@@ -11,7 +11,9 @@ mod by_ledger;
 mod claim;
 mod existing;
 mod gates;
+mod refusal;
 mod view;
+mod yes;
 
 use std::time::Duration;
 
