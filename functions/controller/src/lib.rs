@@ -16,7 +16,7 @@ use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
 use ledger::sales::Round;
 use ledger::{Error, Ledger};
-use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
+use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, looks};
 
 /// Looks at live sales this often. Returned units are offered within the two
 /// seconds of the promise: at most this, the sweeper's interval, and the time
@@ -64,7 +64,7 @@ impl EventFunction for ControllerFunction {
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
         let end = invocation.deadline - MARGIN;
-        rounds(self.clock, end, || self.tick()).await
+        looks(self.clock, end, || self.tick()).await
     }
 }
 

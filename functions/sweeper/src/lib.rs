@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
 use payment::Cashier;
 use queue::Queue;
-use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
+use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, looks};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -104,20 +104,20 @@ impl EventFunction for SweeperFunction {
         let none = Notify::new();
         let ends = async {
             let end_due = async || self.end_due().await.map(|any| next(any, INTERVAL));
-            let ended = rounds(self.clock, end, end_due).await;
+            let ended = looks(self.clock, end, end_due).await;
             if self.clock.now() < end {
                 none.notify_one();
             }
             ended
         };
-        let closes = rounds(self.clock, end, async || {
+        let closes = looks(self.clock, end, async || {
             let _ = timeout(INTERVAL, self.over.came()).await;
             self.close_over().await.map(|_| Some(INTERVAL_PAYMENTS))
         });
-        let compares = rounds(self.clock, end, async || {
+        let compares = looks(self.clock, end, async || {
             self.compare().await.map(|_| Some(INTERVAL_UPKEEP))
         });
-        let refunds = rounds(self.clock, end, async || {
+        let refunds = looks(self.clock, end, async || {
             self.refund().await.map(|_| Some(INTERVAL_UPKEEP))
         });
         let others = async {
