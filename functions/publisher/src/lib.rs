@@ -27,9 +27,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// A sale's document is written from so long before its opening.
 const NEAR: SignedDuration = SignedDuration::from_hours(1);
 
-/// A run ends so long before Lambda would end it.
-const MARGIN: SignedDuration = SignedDuration::from_secs(5);
-
 /// The publisher function.
 #[derive(Debug)]
 pub struct PublisherFunction {
@@ -67,7 +64,7 @@ impl EventFunction for PublisherFunction {
     }
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
-        let end = invocation.deadline - MARGIN;
+        let end = invocation.end();
         let mut run = Run::default();
         while self.clock.now() < end {
             match self.tick(&mut run).await {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use domain::slot::GateAddress;
 use domain::{BucketId, SaleId};
 use gate::Gate;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use ledger::Ledger;
 use payment::Cashier;
 use queue::Queue;
@@ -37,9 +37,6 @@ const INTERVAL_PAYMENTS: Duration = Duration::from_millis(50);
 
 /// Refunds are asked for again, and counters compared, this often.
 const INTERVAL_UPKEEP: Duration = Duration::from_secs(5);
-
-/// A run ends so long before Lambda would end it.
-const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The sweeper function.
 #[derive(Debug)]
@@ -97,7 +94,7 @@ impl EventFunction for SweeperFunction {
     }
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
-        let end = invocation.deadline - MARGIN;
+        let end = invocation.end();
         let next = |any: bool, interval| any.then_some(interval);
         // The looks at deadlines alone say that there is no sale: another that saw a
         // newer list would go on by itself, in the place of a whole run.

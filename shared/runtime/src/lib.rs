@@ -19,7 +19,7 @@ use aws_config::timeout::TimeoutConfig;
 pub use aws::cause;
 pub use clock::Clock;
 pub use function::{EventFunction, Invocation, serve};
-pub use looks::looks;
+pub use looks::{is_near, looks};
 pub use metrics::Metric;
 pub use secrets::SecretUnavailable;
 pub use seldom::Seldom;

@@ -4,10 +4,14 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use domain::Sale;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Clock;
+
+/// A sale is watched from so long before its opening.
+const NEAR: SignedDuration = SignedDuration::from_mins(2);
 
 /// After a look that failed, the next begins so long after it began.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
@@ -53,6 +57,12 @@ where
     Ok(())
 }
 
+/// Whether a sale is watched by now. The same for all who look: each makes it known
+/// that another is silent.
+pub fn is_near(sale: &Sale, now: Timestamp) -> bool {
+    now >= sale.config.opens_at.at - NEAR
+}
+
 /// How long it is until then; `None` if that is over.
 fn until(end: Timestamp, now: Timestamp) -> Option<Duration> {
     let left = Duration::try_from(end.duration_since(now)).ok()?;
@@ -62,8 +72,6 @@ fn until(end: Timestamp, now: Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-
-    use jiff::SignedDuration;
 
     use super::*;
 
