@@ -90,9 +90,7 @@ impl ClaimFunction {
             let held = gates.held(&request).await;
             held.map(|held| held.unwrap_or(Decision::Empty))
         };
-        self.barriers
-            .raise(&self.queue, &sale.id, &gates, now)
-            .await;
+        self.raise_barriers(&sale.id, &gates, now).await;
         let decision = match decision {
             Err(away @ gate::Error::Unavailable(_)) if visitor.admitted => {
                 return self.claim_by_ledger(&visitor, &request, away, now).await;
