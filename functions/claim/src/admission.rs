@@ -34,18 +34,14 @@ impl ClaimFunction {
     ) -> Result<Visitor, Problem> {
         let id = sale.id.clone();
         if !sale.has_opened(now) {
-            return Err(
-                Problem::new(Code::NotOpen).member("opens_at", sale.config.opens_at.to_string())
-            );
+            return Err(Problem::not_open(&sale));
         }
         // Before the pass is looked at: it ends with the sale.
         if sale.has_ended(now) {
             return Err(Problem::new(Code::Ended));
         }
-        let pass = self
-            .keys
-            .pass_of(call.header("sale-pass"), &id, &shopper, now)
-            .map_err(|_| Problem::token(Code::InvalidPass, "Sale-Pass", call.header("sale-pass")))?
+        let pass = call
+            .pass(|sent| self.keys.pass_of(sent, &id, &shopper, now))?
             .pass_id;
         if sale.switches.paused {
             return Err(Problem::new(Code::Paused).retry_after(5));

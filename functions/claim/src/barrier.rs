@@ -1,39 +1,30 @@
 //! Who finds a bucket frozen has it recovered, through the bucket's own group.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use domain::{BucketId, SaleId};
 use gate::SaleGates;
-use jiff::{SignedDuration, Timestamp};
-use queue::{Message, Queue, Recover};
+use jiff::Timestamp;
+use queue::{Message, Recover};
+use runtime::Seldom;
+
+use crate::ClaimFunction;
 
 /// An environment asks for the same recovery this often; the queue hears one
 /// environment of all.
-const AGAIN: SignedDuration = SignedDuration::from_secs(5);
+pub(crate) const AGAIN: Duration = Duration::from_secs(5);
 
-/// Buckets that are remembered at once.
-const BUCKETS_MAX: usize = 1_000;
+/// Recoveries that this environment has asked for, each of a bucket's life.
+pub(crate) type Recoveries = Seldom<(SaleId, BucketId, u64)>;
 
-type Asked = HashMap<(SaleId, BucketId, u64), Timestamp>;
-
-/// Recoveries that this environment has asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Barriers(Mutex<Asked>);
-
-impl Barriers {
+impl ClaimFunction {
     /// Asks for the recovery of what the gates were found frozen. A queue that
     /// does not answer is no reason to refuse the shopper: the next one asks
     /// again, and so does the sweeper.
-    pub(crate) async fn raise(
-        &self,
-        queue: &Queue,
-        sale: &SaleId,
-        gates: &SaleGates,
-        now: Timestamp,
-    ) {
+    pub(crate) async fn raise_barriers(&self, sale: &SaleId, gates: &SaleGates, now: Timestamp) {
         for (bucket, epoch) in gates.take_frozen() {
-            if !self.is_due(sale, bucket, epoch, now) {
+            let life = (sale.clone(), bucket, epoch);
+            if !self.recoveries.is_due(&life, Instant::now()) {
                 continue;
             }
             tracing::warn!(%sale, %bucket, epoch, "a bucket is frozen");
@@ -43,23 +34,9 @@ impl Barriers {
                 epoch,
                 seen_at: now,
             });
-            if let Err(error) = queue.send(&recover).await {
+            if let Err(error) = self.queue.send(&recover).await {
                 tracing::warn!(%sale, %bucket, %error, "its recovery was not asked for");
             }
         }
-    }
-
-    fn is_due(&self, sale: &SaleId, bucket: BucketId, epoch: u64, now: Timestamp) -> bool {
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (sale.clone(), bucket, epoch);
-        let is_recent = |at: &Timestamp| (now - *at).abs() < AGAIN;
-        if asked.get(&key).is_some_and(is_recent) {
-            return false;
-        }
-        if asked.len() >= BUCKETS_MAX {
-            asked.clear();
-        }
-        asked.insert(key, now);
-        true
     }
 }

@@ -17,11 +17,12 @@ use jiff::{SignedDuration, Timestamp};
 use lambda_http::http::StatusCode;
 use ledger::orders::Bucket;
 use ledger::without_gates::{Confirming, Turn, Window};
-use queue::{ClaimCreated, Message};
 
 use crate::ClaimFunction;
 use crate::admission::Visitor;
+use crate::refusal::{limit_reached, reused};
 use crate::view;
+use crate::yes::Yes;
 
 /// Rows of buckets are read again after this: a life that is closed stays so,
 /// and how much is to spare is the order function's to decide.
@@ -230,10 +231,7 @@ impl ClaimFunction {
         Ok(Some(if units >= request.limit {
             Reply::ok(&view::ordered(sale, newest))
         } else {
-            Err(Problem::new(Code::LimitReached)
-                .member("held", units)
-                .member("limit_per_customer", request.limit)
-                .member("claim_id", newest.claim.to_string()))
+            Err(limit_reached(units, request.limit, &newest.claim))
         }))
     }
 
@@ -249,22 +247,14 @@ impl ClaimFunction {
 
     /// The message of a claim that is noted, once more or for the first time.
     async fn send_noted(&self, visitor: &Visitor, noted: &Confirming) -> Result<(), Problem> {
-        let config = &visitor.sale.config;
-        let money = config
-            .price
-            .times(noted.quantity)
-            .ok_or_else(|| Problem::new(Code::Internal).because("the amount exceeds its limit"))?;
-        let message = Message::ClaimCreated(ClaimCreated {
-            claim: noted.claim.clone(),
-            shopper: visitor.shopper.clone(),
+        let yes = Yes {
+            claim: &noted.claim,
             quantity: noted.quantity,
-            money,
-            limit: config.limit_per_customer,
             claimed_at: noted.taken_at,
             pay_by: noted.pay_by,
             epoch: noted.epoch,
-        });
-        Ok(self.queue.send(&message).await?)
+        };
+        self.send(visitor, yes).await
     }
 }
 
@@ -278,15 +268,8 @@ fn is_voided(order: Option<&Order>) -> bool {
     order.is_some_and(|order| order.status == OrderStatus::Voided)
 }
 
-fn reused() -> Problem {
-    Problem::new(Code::IdempotencyKeyReused).detail("The key was used for another quantity.")
-}
-
 fn limit(request: &Request<'_>, noted: &Confirming) -> Problem {
-    Problem::new(Code::LimitReached)
-        .member("held", noted.quantity)
-        .member("limit_per_customer", request.limit)
-        .member("claim_id", noted.claim.to_string())
+    limit_reached(noted.quantity, request.limit, &noted.claim)
 }
 
 fn confirming(sale: &Sale, noted: &Confirming) -> Result<Reply, Problem> {

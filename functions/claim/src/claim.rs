@@ -12,12 +12,13 @@ use gate::sale::Request;
 use gate::{Decision, Hold, SaleGates};
 use jiff::Timestamp;
 use lambda_http::http::StatusCode;
-use queue::{ClaimCreated, Message};
 use runtime::{Metric, metrics};
 
 use crate::ClaimFunction;
 use crate::admission::Visitor;
+use crate::refusal::{limit_reached, reused};
 use crate::view;
+use crate::yes::Yes;
 
 /// Longest look for the order of a claim that is new to its gate.
 const LOOK_MAX: Duration = Duration::from_millis(500);
@@ -89,36 +90,40 @@ impl ClaimFunction {
             let held = gates.held(&request).await;
             held.map(|held| held.unwrap_or(Decision::Empty))
         };
-        self.barriers
-            .raise(&self.queue, &sale.id, &gates, now)
-            .await;
+        self.raise_barriers(&sale.id, &gates, now).await;
         let decision = match decision {
             Err(away @ gate::Error::Unavailable(_)) if visitor.admitted => {
                 return self.claim_by_ledger(&visitor, &request, away, now).await;
             }
             decision => decision?,
         };
+        self.answer(&visitor, &gates, &request, decision, now).await
+    }
+
+    /// What the gates' decision is to the shopper.
+    async fn answer(
+        &self,
+        visitor: &Visitor,
+        gates: &SaleGates,
+        request: &Request<'_>,
+        decision: Decision,
+        now: Timestamp,
+    ) -> Result<Reply, Problem> {
         match decision {
-            Decision::Claimed(hold) => self.claimed(&visitor, &gates, hold).await,
-            Decision::Same(hold) if hold.quantity != quantity => {
-                Err(Problem::new(Code::IdempotencyKeyReused)
-                    .detail("The key was used for another quantity."))
-            }
-            Decision::Same(hold) => self.again(&visitor, &gates, hold).await,
-            Decision::Holds(hold, units) if units >= limit => {
-                self.again(&visitor, &gates, hold).await
+            Decision::Claimed(hold) => self.claimed(visitor, gates, hold).await,
+            Decision::Same(hold) if hold.quantity != request.quantity => Err(reused()),
+            Decision::Same(hold) => self.again(visitor, gates, hold).await,
+            Decision::Holds(hold, units) if units >= request.limit => {
+                self.again(visitor, gates, hold).await
             }
             Decision::Holds(hold, units) => {
                 // The question may have completed a claim that stopped at its
                 // mark: it becomes an order like any other, and is named.
                 let claim = hold.claim.clone();
-                self.again(&visitor, &gates, hold).await?;
-                Err(Problem::new(Code::LimitReached)
-                    .member("held", units)
-                    .member("limit_per_customer", limit)
-                    .member("claim_id", claim.to_string()))
+                self.again(visitor, gates, hold).await?;
+                Err(limit_reached(units, request.limit, &claim))
             }
-            Decision::Empty => Err(self.sold_out(&visitor, now).await?),
+            Decision::Empty => Err(self.sold_out(visitor, now).await?),
             Decision::Busy => Err(Problem::new(Code::TooManyRequests)),
         }
     }
@@ -185,23 +190,15 @@ impl ClaimFunction {
         let bucket = gates
             .bucket(hold.claim.bucket())
             .ok_or_else(Problem::not_found)?;
-        let config = &visitor.sale.config;
-        let money = config
-            .price
-            .times(hold.quantity)
-            .ok_or_else(|| Problem::new(Code::Internal).because("the amount exceeds its limit"))?;
-        let message = Message::ClaimCreated(ClaimCreated {
-            claim: hold.claim.clone(),
-            shopper: visitor.shopper.clone(),
+        let yes = Yes {
+            claim: &hold.claim,
             quantity: hold.quantity,
-            money,
-            limit: config.limit_per_customer,
             // After the gate gave it: no unit seems taken before it was back.
             claimed_at: self.clock.now(),
             pay_by: hold.pay_by,
             epoch: bucket.epoch(),
-        });
-        self.queue.send(&message).await?;
+        };
+        self.send(visitor, yes).await?;
         let replicated = bucket.replicated(&hold.claim).await.unwrap_or(false);
         if !replicated {
             tracing::warn!(claim = %hold.claim, "no replica acknowledged");

@@ -11,7 +11,9 @@ mod by_ledger;
 mod claim;
 mod existing;
 mod gates;
+mod refusal;
 mod view;
+mod yes;
 
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use gate::Gate;
 use ledger::{DrawSecrets, Ledger, SaleCache};
 use payment::Cashier;
 use queue::Queue;
-use runtime::{Clock, Environment};
+use runtime::{Clock, Environment, Seldom};
 use token::{EdgeKeys, Keys, Signer};
 
 /// Longest wait for what is asked of the payment provider before a hold is given
@@ -30,7 +32,6 @@ pub const PROVIDER_MAX: Duration = Duration::from_millis(3_500);
 /// The claim function.
 #[derive(Debug)]
 pub struct ClaimFunction {
-    barriers: barrier::Barriers,
     cashier: Cashier,
     clock: Clock,
     edge: EdgeKeys,
@@ -39,6 +40,7 @@ pub struct ClaimFunction {
     keys: Keys,
     ledger: Ledger,
     queue: Queue,
+    recoveries: barrier::Recoveries,
     sales: SaleCache,
     secrets: DrawSecrets,
     signer: Signer,
@@ -49,7 +51,6 @@ impl HttpFunction for ClaimFunction {
     async fn start(environment: &Environment) -> anyhow::Result<Self> {
         let ledger = Ledger::connect(environment)?;
         Ok(Self {
-            barriers: barrier::Barriers::default(),
             cashier: Cashier::connect(environment, &ledger)?.with_patience(PROVIDER_MAX),
             clock: environment.clock,
             edge: EdgeKeys::load(&environment.settings)?,
@@ -59,6 +60,7 @@ impl HttpFunction for ClaimFunction {
             sales: SaleCache::new(ledger.clone(), environment.clock),
             secrets: DrawSecrets::new(ledger.clone()),
             queue: Queue::connect(environment)?,
+            recoveries: Seldom::every(barrier::AGAIN),
             signer: Signer::load(&environment.settings)?,
             without_gates: by_ledger::Remembered::default(),
             ledger,

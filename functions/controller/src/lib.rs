@@ -16,7 +16,7 @@ use gate::Gate;
 use jiff::{SignedDuration, Timestamp};
 use ledger::sales::Round;
 use ledger::{Error, Ledger};
-use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
+use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, is_near, looks};
 
 /// Looks at live sales this often. Returned units are offered within the two
 /// seconds of the promise: at most this, the sweeper's interval, and the time
@@ -26,18 +26,12 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// Looks this often around the opening.
 const INTERVAL_OPENING: Duration = Duration::from_millis(250);
 
-/// A sale is watched from so long before its opening.
-const NEAR: SignedDuration = SignedDuration::from_secs(120);
-
 /// A claim that was let in when the sale ended has its hold after at most this:
 /// an old copy of the sale (a second), then the claim function's time-out.
 const UNDER_WAY_MAX: SignedDuration = SignedDuration::from_secs(10);
 
-/// Longest look at one sale; shorter than [`MARGIN`].
+/// Longest look at one sale; shorter than what a run has left at its end.
 const LOOK_MAX: Duration = Duration::from_secs(3);
-
-/// A run ends so long before Lambda would end it.
-const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The controller function.
 #[derive(Debug)]
@@ -63,8 +57,7 @@ impl EventFunction for ControllerFunction {
     }
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
-        let end = invocation.deadline - MARGIN;
-        rounds(self.clock, end, || self.tick()).await
+        looks(self.clock, invocation.end(), || self.tick()).await
     }
 }
 
@@ -105,7 +98,7 @@ impl ControllerFunction {
         if !sale.loaded && sale.has_ended(now) {
             return self.end_unloaded(&sale, now).await;
         }
-        if now < opens_at - NEAR || !sale.loaded {
+        if !is_near(&sale, now) || !sale.loaded {
             return Ok(None);
         }
         let Some(gates) = self.ledger.gates(id).await? else {

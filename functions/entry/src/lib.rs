@@ -100,15 +100,9 @@ impl EntryFunction {
             return Err(Problem::new(Code::Ended));
         }
         if !sale.has_opened(now) {
-            let opens_at = sale.config.opens_at.to_string();
-            return Err(Problem::new(Code::NotOpen).member("opens_at", opens_at));
+            return Err(Problem::not_open(&sale));
         }
-        let pass = self
-            .keys
-            .pass_of(call.header("sale-pass"), &sale_id, &shopper, now)
-            .map_err(|_| {
-                Problem::token(Code::InvalidPass, "Sale-Pass", call.header("sale-pass"))
-            })?;
+        let pass = call.pass(|sent| self.keys.pass_of(sent, &sale_id, &shopper, now))?;
         Ok(Tap {
             shopper,
             pass: pass.pass_id,

@@ -15,8 +15,9 @@ use domain::edge::{self, Document};
 use domain::{Sale, SaleId};
 use jiff::{SignedDuration, Timestamp};
 use ledger::{Error, Ledger};
-use runtime::{Clock, Environment, EventFunction, Invocation};
+use runtime::{Clock, Environment, EventFunction, Invocation, looks};
 use token::EdgeKeys;
+use tokio::sync::Mutex;
 
 use store::{Alone, Store, Written};
 
@@ -25,10 +26,7 @@ use store::{Alone, Store, Written};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A sale's document is written from so long before its opening.
-const NEAR: SignedDuration = SignedDuration::from_hours(1);
-
-/// A run ends so long before Lambda would end it.
-const MARGIN: SignedDuration = SignedDuration::from_secs(5);
+const AHEAD: SignedDuration = SignedDuration::from_hours(1);
 
 /// The publisher function.
 #[derive(Debug)]
@@ -67,39 +65,28 @@ impl EventFunction for PublisherFunction {
     }
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
-        let end = invocation.deadline - MARGIN;
-        let mut run = Run::default();
-        while self.clock.now() < end {
-            match self.tick(&mut run).await {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    tracing::warn!(%error, "sales can't be read");
-                    run.failures += 1;
-                }
-            }
-            tokio::time::sleep(INTERVAL).await;
-        }
+        // Looks follow each other: none waits for the lock.
+        let run = Mutex::new(Run::default());
+        let look = async || self.tick(&mut *run.lock().await).await;
+        let looked = looks(self.clock, invocation.end(), look).await;
+        let failures = run.into_inner().failures;
         // A run that failed sounds the alarm: an edge that is behind says no to
         // those who are admitted.
-        anyhow::ensure!(
-            run.failures == 0,
-            "{} times the edge was not told",
-            run.failures
-        );
-        Ok(())
+        anyhow::ensure!(failures == 0, "{failures} times the edge was not told");
+        looked
     }
 }
 
 impl PublisherFunction {
-    /// Looks at every sale once; whether there is one to go on with. A document
-    /// that can't be written is tried again with the next look.
+    /// Looks at every sale once. The next look begins so long after this one began;
+    /// `None` if there is no sale to tell of. A document that can't be written is
+    /// tried again with the next look.
     ///
     /// # Errors
     /// Sales can't be read.
-    pub async fn tick(&self, run: &mut Run) -> Result<bool, Error> {
+    pub async fn tick(&self, run: &mut Run) -> Result<Option<Duration>, Error> {
         let Some(store) = &self.store else {
-            return Ok(false);
+            return Ok(None);
         };
         let now = self.clock.now();
         let mut watched = false;
@@ -113,7 +100,7 @@ impl PublisherFunction {
                     continue;
                 }
             };
-            if now < sale.config.opens_at.at - NEAR {
+            if now < sale.config.opens_at.at - AHEAD {
                 continue;
             }
             watched = true;
@@ -122,7 +109,7 @@ impl PublisherFunction {
                 run.failures += 1;
             }
         }
-        Ok(watched)
+        Ok(watched.then_some(INTERVAL))
     }
 
     async fn tell(

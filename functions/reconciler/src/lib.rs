@@ -27,10 +27,7 @@ use ledger::sales::Unreconciled;
 use ledger::{Error, Ledger};
 use payment::Provider;
 use reconcile::report::{Kept, Report};
-use runtime::{Clock, Environment, EventFunction, Invocation};
-
-/// A sale is reconciled from so long before its opening.
-const NEAR: SignedDuration = SignedDuration::from_secs(120);
+use runtime::{Clock, Environment, EventFunction, Invocation, is_near};
 
 /// What does not agree is looked at again after this: longer than a gap must
 /// last before a gate is raised.
@@ -42,9 +39,6 @@ const GIVE_UP: SignedDuration = SignedDuration::from_hours(24);
 
 /// Sales reconciled at the same time.
 const SALES: usize = 4;
-
-/// A run ends so long before Lambda would end it.
-const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The reconciler function.
 #[derive(Debug)]
@@ -70,7 +64,7 @@ impl EventFunction for ReconcilerFunction {
     }
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
-        let left = invocation.deadline - MARGIN - self.clock.now();
+        let left = invocation.end() - self.clock.now();
         let left = Duration::try_from(left).unwrap_or_default();
         if tokio::time::timeout(left, self.run()).await.is_err() {
             tracing::error!("sales were not reconciled in time");
@@ -104,7 +98,7 @@ impl ReconcilerFunction {
     /// Reconciles a sale, if it has begun, and keeps what it came to.
     async fn reconcile(&self, of: &Unreconciled) -> Result<Option<Report>, Error> {
         let now = self.clock.now();
-        let begun = |sale: &Sale| of.closed || now >= sale.config.opens_at.at - NEAR;
+        let begun = |sale: &Sale| of.closed || is_near(sale, now);
         let Some(sale) = self.ledger.sale(&of.sale).await?.filter(begun) else {
             return Ok(None);
         };

@@ -14,12 +14,12 @@ pub(crate) fn reconciled(sale: &SaleId, report: &Report) {
         let (bucket, about) = (bucket.as_deref(), one.about.as_deref());
         match one.done {
             Done::NeedsPerson => {
-                tracing::error!(%sale, bucket, about, kind = ?one.kind, expected = one.expected,
+                tracing::error!(%sale, bucket, about, kind = %one.kind, expected = one.expected,
                 found = one.found, "the books of a sale do not agree");
             }
             _ => {
-                tracing::warn!(%sale, bucket, about, kind = ?one.kind, expected = one.expected,
-                found = one.found, done = ?one.done, "something did not agree");
+                tracing::warn!(%sale, bucket, about, kind = %one.kind, expected = one.expected,
+                found = one.found, done = %one.done, "something did not agree");
             }
         }
     }

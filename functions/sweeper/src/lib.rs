@@ -18,11 +18,11 @@ use std::time::Duration;
 use domain::slot::GateAddress;
 use domain::{BucketId, SaleId};
 use gate::Gate;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use ledger::Ledger;
 use payment::Cashier;
 use queue::Queue;
-use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, rounds};
+use runtime::{Clock, Environment, EventFunction, Invocation, Seldom, looks};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -37,9 +37,6 @@ const INTERVAL_PAYMENTS: Duration = Duration::from_millis(50);
 
 /// Refunds are asked for again, and counters compared, this often.
 const INTERVAL_UPKEEP: Duration = Duration::from_secs(5);
-
-/// A run ends so long before Lambda would end it.
-const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The sweeper function.
 #[derive(Debug)]
@@ -97,27 +94,27 @@ impl EventFunction for SweeperFunction {
     }
 
     async fn handle(&self, _event: Self::Event, invocation: Invocation) -> anyhow::Result<()> {
-        let end = invocation.deadline - MARGIN;
+        let end = invocation.end();
         let next = |any: bool, interval| any.then_some(interval);
         // The looks at deadlines alone say that there is no sale: another that saw a
         // newer list would go on by itself, in the place of a whole run.
         let none = Notify::new();
         let ends = async {
             let end_due = async || self.end_due().await.map(|any| next(any, INTERVAL));
-            let ended = rounds(self.clock, end, end_due).await;
+            let ended = looks(self.clock, end, end_due).await;
             if self.clock.now() < end {
                 none.notify_one();
             }
             ended
         };
-        let closes = rounds(self.clock, end, async || {
+        let closes = looks(self.clock, end, async || {
             let _ = timeout(INTERVAL, self.over.came()).await;
             self.close_over().await.map(|_| Some(INTERVAL_PAYMENTS))
         });
-        let compares = rounds(self.clock, end, async || {
+        let compares = looks(self.clock, end, async || {
             self.compare().await.map(|_| Some(INTERVAL_UPKEEP))
         });
-        let refunds = rounds(self.clock, end, async || {
+        let refunds = looks(self.clock, end, async || {
             self.refund().await.map(|_| Some(INTERVAL_UPKEEP))
         });
         let others = async {

@@ -2,17 +2,14 @@
 
 use std::time::Instant;
 
-use domain::Sale;
 use domain::sale::SaleState;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::SignedDuration;
 use ledger::Error;
+use runtime::is_near;
 
 use crate::bucket::Failure;
 use crate::{SweeperFunction, Watched, tell};
-
-/// A sale is watched from so long before its opening.
-const NEAR: SignedDuration = SignedDuration::from_secs(120);
 
 /// No change of units lasts longer: the admin function's time-out.
 const RESIZE_MAX: SignedDuration = SignedDuration::from_secs(30);
@@ -101,8 +98,8 @@ impl SweeperFunction {
         let read = listed.map(|id| async move { self.ledger.sale(&id).await });
         let sales: Vec<_> = read.buffered(CONCURRENCY).try_collect().await?;
         // Loaded or not: where a gate is, a hold may be.
-        let near = |sale: &Sale| now >= sale.config.opens_at.at - NEAR;
-        for sale in sales.into_iter().flatten().filter(near) {
+        let near = sales.into_iter().flatten();
+        for sale in near.filter(|sale| is_near(sale, now)) {
             let id = &sale.id;
             let begun = sale.resized_at.filter(|_| sale.resizing.is_some());
             let resizing = begun.is_some_and(|at| now - at < RESIZE_MAX);

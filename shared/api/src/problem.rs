@@ -6,6 +6,7 @@
 //! that into 503 with `Retry-After` or 500. What a client sent wrongly is made
 //! by the functions themselves and is never a 500.
 
+use domain::Sale;
 use domain::input::FieldError;
 use lambda_http::http::StatusCode;
 use serde::Serialize;
@@ -138,6 +139,11 @@ impl Problem {
             None => problem.detail(format!("The header {header} is required.")),
             Some(_) => problem,
         }
+    }
+
+    /// Before a sale's opening, and when that is.
+    pub fn not_open(sale: &Sale) -> Self {
+        Self::new(Code::NotOpen).member("opens_at", sale.config.opens_at.to_string())
     }
 
     /// Says what it was this time.

@@ -99,6 +99,18 @@ impl Call {
             .ok_or_else(|| Problem::new(Code::Unauthenticated))
     }
 
+    /// What the header `Sale-Pass` is to `open`.
+    ///
+    /// # Errors
+    /// It is missing, or not valid here.
+    pub fn pass<T, E>(
+        &self,
+        open: impl FnOnce(Option<&str>) -> Result<T, E>,
+    ) -> Result<T, Problem> {
+        let sent = self.header("sale-pass");
+        open(sent).map_err(|_| Problem::token(Code::InvalidPass, "Sale-Pass", sent))
+    }
+
     /// Checks that the session has a scope. The gateway checks it too; a
     /// route that lost its authorizer must not become public.
     ///

@@ -126,7 +126,7 @@ impl SaleGates {
         Err(Error::Unavailable("marks kept changing".to_owned()))
     }
 
-    /// One round; `None` if a mark led nowhere and was erased: start over.
+    /// One attempt; `None` if a mark led nowhere and was erased: start over.
     async fn attempt(&self, request: &Request<'_>) -> Result<Option<Decision>, Error> {
         let home = home(request.shopper, self.buckets.len() as u16);
         let claim = ClaimId::derive(&self.sale, home, request.shopper, request.key);

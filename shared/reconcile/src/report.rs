@@ -92,6 +92,13 @@ pub enum Done {
     NeedsPerson,
 }
 
+impl fmt::Display for Done {
+    /// Its name, as reports have it: `needs_person`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// Something that does not agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mismatch {
@@ -304,6 +311,22 @@ mod tests {
             counts: Counts::default(),
             found: mismatches.len() as u64,
             mismatches,
+        }
+    }
+
+    /// The runbook names what to do by these, and searches logs for them.
+    #[test]
+    fn logs_and_reports_have_the_same_names() {
+        for (kind, name) in [
+            (Kind::GateHigh, "gate_high"),
+            (Kind::CustomerWrong, "customer_wrong"),
+            (Kind::PaidWithoutCapture, "paid_without_capture"),
+        ] {
+            let one = mismatch(1, Done::NeedsPerson);
+            let one = serde_json::to_value(Mismatch { kind, ..one }).unwrap();
+            assert_eq!(one["kind"], name);
+            assert_eq!(kind.to_string(), name);
+            assert_eq!(one["done"], Done::NeedsPerson.to_string());
         }
     }
 

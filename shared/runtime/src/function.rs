@@ -4,11 +4,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::Environment;
+
+/// A run ends so long before Lambda would end it.
+const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// One run of a function.
 #[derive(Debug, Clone)]
@@ -17,6 +20,14 @@ pub struct Invocation {
     pub request_id: String,
     /// When Lambda ends it.
     pub deadline: Timestamp,
+}
+
+impl Invocation {
+    /// When a run that could go on ends by itself, a few seconds before Lambda
+    /// would end it.
+    pub fn end(&self) -> Timestamp {
+        self.deadline - MARGIN
+    }
 }
 
 /// A function fed events: `start` once in each execution environment, then

@@ -12,7 +12,7 @@
 //! does something else. It accumulates in one recorder of the process, and
 //! then a gauge that was set once is written for ever, also of a sale that is
 //! long over; of a histogram's values it drops all after the hundredth between
-//! two flushes, which a round of lapsed holds exceeds; and a metric has one set
+//! two flushes, which one sweep's lapsed holds exceed; and a metric has one set
 //! of dimensions, so that whatever an alarm counts over all sales is recorded
 //! twice. `metrique` has none of these faults and brings thirty crates. What
 //! is needed here is one document for one fact.

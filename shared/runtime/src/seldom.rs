@@ -5,6 +5,10 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Keys that are remembered at once. With more of them within an interval, what
+/// was done may be due again before it is over.
+const KEYS_MAX: usize = 1_000;
+
 /// When something was last done for each key, in this environment.
 #[derive(Debug)]
 pub struct Seldom<K> {
@@ -26,11 +30,14 @@ impl<K: Clone + Eq + Hash> Seldom<K> {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         // Keys that are not asked about any more go with it.
         done.retain(|_, at| now - *at < self.interval);
-        let due = !done.contains_key(key);
-        if due {
-            done.insert(key.clone(), now);
+        if done.contains_key(key) {
+            return false;
         }
-        due
+        if done.len() >= KEYS_MAX {
+            done.clear();
+        }
+        done.insert(key.clone(), now);
+        true
     }
 }
 
@@ -45,5 +52,14 @@ mod tests {
         assert!(due("a", 0) && due("b", 500));
         assert!(!due("a", 999) && !due("b", 1_499));
         assert!(due("a", 1_000) && due("b", 1_500));
+    }
+
+    #[test]
+    fn no_number_of_keys_is_too_much() {
+        let (seldom, now) = (Seldom::every(Duration::from_secs(1)), Instant::now());
+        for key in 0..3 * KEYS_MAX {
+            assert!(seldom.is_due(&key, now) && !seldom.is_due(&key, now));
+            assert!(seldom.done.lock().unwrap().len() <= KEYS_MAX);
+        }
     }
 }

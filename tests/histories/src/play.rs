@@ -28,10 +28,10 @@ const SHOPPERS: u8 = 4;
 /// Copies that a replica may be behind.
 const COPIES: usize = 12;
 
-/// Rounds of everybody's work after which nothing may be left.
-const ROUNDS: usize = 8;
+/// Laps of everybody's work after which nothing may be left.
+const LAPS: usize = 8;
 
-/// Messages of one bucket that one round handles, before it is a loop.
+/// Messages of one bucket that one lap handles, before it is a loop.
 const MESSAGES_MAX: usize = 60;
 
 /// Plays a history to its end, and says how many steps were compared.
@@ -571,7 +571,7 @@ impl<'a> Play<'a> {
 
     /// Everybody does their work, time passes, and nothing may be left.
     async fn settle(&mut self) -> Held {
-        for _ in 0..ROUNDS {
+        for _ in 0..LAPS {
             for at in 0..self.events.len() {
                 let did = self.tell(at).await;
                 self.compare(did).await?;

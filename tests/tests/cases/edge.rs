@@ -1,13 +1,19 @@
 //! What the edge is told of a sale, in its store.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use domain::SaleId;
 use domain::edge::{Document, key};
 use jiff::SignedDuration;
-use publisher_function::Run;
+use publisher_function::{PublisherFunction, Run};
 use reqwest::header::{ETAG, HeaderValue, IF_MATCH};
 use runtime::{EventFunction, Invocation};
 use serde_json::{Value, json};
+use testing::{Fate, judged};
 use tests::{OnSale, Shop, eventually, now, until_after};
+use tokio::time::timeout;
 
 const EDGE_KEY: &str = "edge-key-for-tests-0123456789abcdef";
 const NEXT_KEY: &str = "the-next-edge-key-0123456789abcdef";
@@ -204,4 +210,30 @@ async fn a_run_that_could_not_tell_the_edge_fails() {
     let gone = "arn:aws:cloudfront::000000000000:key-value-store/gone";
     assert!(run(Some(gone)).await.is_err());
     run(None).await.unwrap();
+}
+
+/// A run that Lambda had to end would not say what it could not tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_never_answers_keeps_no_run_beyond_its_time() {
+    let shop = Shop::quiet().await;
+    let _sale = shop.sale_in(600_000, json!({})).await;
+    let asked = Arc::new(AtomicBool::new(false));
+    let is_asked = Arc::clone(&asked);
+    let environment = shop.environment("publisher-function");
+    let silent = judged(&environment, move |asked| {
+        // The ledger's requests name an action, the store's do not.
+        if !asked.action.is_empty() {
+            return Fate::Passed;
+        }
+        is_asked.store(true, Ordering::SeqCst);
+        Fate::Late(Duration::MAX)
+    });
+    let publisher = PublisherFunction::start(&silent).await.unwrap();
+    let invocation = Invocation {
+        request_id: "run".to_owned(),
+        deadline: now() + SignedDuration::from_millis(5_500),
+    };
+    let run = publisher.handle(Value::Null, invocation);
+    assert!(timeout(Duration::from_secs(3), run).await.is_ok());
+    assert!(asked.load(Ordering::SeqCst));
 }

@@ -273,7 +273,7 @@ async fn units_on_their_way_out_are_not_put_back() {
                 sweeper.keep_up().await.unwrap();
             }
         };
-        // Whatever an earlier round left is mended, and the units are four again.
+        // Whatever an earlier change left is mended, and the units are four again.
         for units in [2, 4] {
             let change = as_merchant(&json!({"units": units}));
             send::<AdminFunction>(

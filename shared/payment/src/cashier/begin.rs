@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use ledger::payments::Written;
 
 use super::settle::Capture;
-use super::{Cashier, ROUNDS};
+use super::{Cashier, TRIES};
 use crate::{CancelOutcome, CreateIntent, Error, Intent, IntentStatus, NoIntent};
 
 /// A payment that the shopper can make now.
@@ -69,7 +69,7 @@ impl Cashier {
         if order.money.amount == 0 {
             return Err(Refusal::Free);
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..TRIES {
             let now = self.clock.now();
             match order.status {
                 OrderStatus::PendingPayment if now < order.pay_by => {

@@ -2,7 +2,7 @@
 
 use domain::{Order, OrderStatus};
 
-use super::{Cashier, ROUNDS, Refusal};
+use super::{Cashier, Refusal, TRIES};
 
 impl Cashier {
     /// Pays an order that costs nothing, while its hold lasts. Whether this
@@ -11,7 +11,7 @@ impl Cashier {
     /// # Errors
     /// It can't be paid, or not now.
     pub async fn confirm_free(&self, mut order: Order) -> Result<(bool, Order), Refusal> {
-        for _ in 0..ROUNDS {
+        for _ in 0..TRIES {
             let now = self.clock.now();
             match order.status {
                 OrderStatus::Paid => return Ok((false, order)),

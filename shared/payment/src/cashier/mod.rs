@@ -52,7 +52,7 @@ use crate::measured::Measured;
 use crate::{Error, Provider};
 
 /// How often an order is read again that others keep changing.
-const ROUNDS: u32 = 20;
+const TRIES: u32 = 20;
 
 /// How long an intent can be paid, in seconds, if `PAYMENT_INTENT_S` does not
 /// say otherwise. A hold that lasts longer keeps its intent open as long.

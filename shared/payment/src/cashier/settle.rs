@@ -6,7 +6,7 @@ use ledger::payments::{EventRow, EventStatus, Refund, RefundReason, Written};
 use runtime::{Metric, metrics};
 
 use super::refunds::log_unrefunded;
-use super::{Cashier, ROUNDS, Refusal};
+use super::{Cashier, Refusal, TRIES};
 use crate::{Event, EventKind, IntentStatus};
 
 /// What an event came to.
@@ -141,7 +141,7 @@ impl Cashier {
         capture: Capture<'_>,
     ) -> Result<Applied, Refusal> {
         let mut order = order.clone();
-        for _ in 0..ROUNDS {
+        for _ in 0..TRIES {
             let decided = if order.intent.as_ref() == Some(capture.intent) {
                 self.settle_bound(&order, &capture).await?
             } else {

@@ -17,8 +17,8 @@ use sweeper_function::SweeperFunction;
 use testing::{Point, Steps, http_event, session};
 use token::{EdgeKeys, Grant, Signer};
 
-/// Rounds of everybody's work after which nothing may be left.
-const ROUNDS: usize = 8;
+/// Laps of everybody's work after which nothing may be left.
+const LAPS: usize = 8;
 
 /// The key of every claim that names none.
 pub(crate) const KEY: &str = "my-first-try";
@@ -202,7 +202,7 @@ impl<'a> World<'a> {
 
     /// Everybody does their work, time passes, and nothing may be left.
     async fn rest(&self) {
-        for _ in 0..ROUNDS {
+        for _ in 0..LAPS {
             for bucket in 0..BUCKETS {
                 while self.deliver(&self.environment(), bucket).await {}
             }

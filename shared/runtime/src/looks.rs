@@ -4,15 +4,19 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use domain::Sale;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::Clock;
 
-/// After a round that failed, the next begins so long after it began.
+/// A sale is watched from so long before its opening.
+const NEAR: SignedDuration = SignedDuration::from_mins(2);
+
+/// After a look that failed, the next begins so long after it began.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 
-/// Does one round after another until `end`. A round says how long after its own
+/// Takes one look after another until `end`. A look says how long after its own
 /// beginning the next begins, or `None` if there is nothing to go on with.
 ///
 /// One that fails ends nothing: a schedule begins the next run only after a minute,
@@ -20,12 +24,12 @@ const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// as if the run had been killed there: whatever else the run does keeps its time.
 ///
 /// # Errors
-/// Rounds failed: how many, once the time is over, so that the run counts as one
+/// Looks failed: how many, once the time is over, so that the run counts as one
 /// that failed.
-pub async fn rounds<E, F>(
+pub async fn looks<E, F>(
     clock: Clock,
     end: Timestamp,
-    mut round: impl FnMut() -> F,
+    mut look: impl FnMut() -> F,
 ) -> anyhow::Result<()>
 where
     E: Display,
@@ -34,23 +38,29 @@ where
     let mut failures = 0u32;
     while let Some(left) = until(end, clock.now()) {
         let begun = Instant::now();
-        let pause = match timeout(left, round()).await {
+        let pause = match timeout(left, look()).await {
             Ok(Ok(Some(pause))) => pause,
             Ok(Ok(None)) => break,
             Err(_) => {
-                tracing::warn!("a round was not over at the end of its run");
+                tracing::warn!("a look was not over at the end of its run");
                 break;
             }
             Ok(Err(error)) => {
                 failures += 1;
-                tracing::error!(%error, "a round failed");
+                tracing::error!(%error, "a look failed");
                 AFTER_FAILURE
             }
         };
         sleep_until(begun + pause.min(left)).await;
     }
-    anyhow::ensure!(failures == 0, "{failures} rounds failed");
+    anyhow::ensure!(failures == 0, "{failures} looks failed");
     Ok(())
+}
+
+/// Whether a sale is watched by now. The same for all who look: each makes it known
+/// that another is silent.
+pub fn is_near(sale: &Sale, now: Timestamp) -> bool {
+    now >= sale.config.opens_at.at - NEAR
 }
 
 /// How long it is until then; `None` if that is over.
@@ -62,8 +72,6 @@ fn until(end: Timestamp, now: Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-
-    use jiff::SignedDuration;
 
     use super::*;
 
@@ -78,7 +86,7 @@ mod tests {
     async fn a_failure_ends_nothing_and_is_told() {
         let (clock, end) = soon();
         let begun = Cell::new(0);
-        let run = rounds(clock, end, async || {
+        let run = looks(clock, end, async || {
             begun.set(begun.get() + 1);
             match begun.get() {
                 2 => Err("no answer"),
@@ -86,7 +94,7 @@ mod tests {
                 _ => Ok(Some(PAUSE)),
             }
         });
-        assert_eq!(run.await.unwrap_err().to_string(), "1 rounds failed");
+        assert_eq!(run.await.unwrap_err().to_string(), "1 looks failed");
         assert_eq!(begun.get(), 4);
     }
 
@@ -95,17 +103,17 @@ mod tests {
         let clock = Clock::system();
         let end = clock.now() + SignedDuration::from_millis(50);
         let endless = async || Ok::<_, &str>(Some(PAUSE));
-        rounds(clock, end, endless).await.unwrap();
+        looks(clock, end, endless).await.unwrap();
         assert!(clock.now() >= end);
     }
 
     #[tokio::test]
-    async fn no_round_and_no_pause_outlasts_a_run() {
+    async fn no_look_and_no_pause_outlasts_a_run() {
         let clock = Clock::system();
         let soon = || clock.now() + SignedDuration::from_millis(50);
         let hangs = std::future::pending::<Result<_, &str>>;
-        rounds(clock, soon(), hangs).await.unwrap();
+        looks(clock, soon(), hangs).await.unwrap();
         let rests = async || Ok::<_, &str>(Some(Duration::MAX / 2));
-        rounds(clock, soon(), rests).await.unwrap();
+        looks(clock, soon(), rests).await.unwrap();
     }
 }
