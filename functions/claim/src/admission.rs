@@ -10,6 +10,13 @@ use token::Proof;
 
 use crate::ClaimFunction;
 
+/// Whose claim, in which sale.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claimant<'a> {
+    pub(crate) sale: &'a Sale,
+    pub(crate) shopper: &'a ShopperId,
+}
+
 /// A shopper in front of the gates.
 #[derive(Debug)]
 pub(crate) struct Visitor {
@@ -21,6 +28,15 @@ pub(crate) struct Visitor {
     /// Whether units are given out to them. If not, they still hear of a claim
     /// that they have.
     pub(crate) admitted: bool,
+}
+
+impl Visitor {
+    pub(crate) fn claimant(&self) -> Claimant<'_> {
+        Claimant {
+            sale: &self.sale,
+            shopper: &self.shopper,
+        }
+    }
 }
 
 impl ClaimFunction {

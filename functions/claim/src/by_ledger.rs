@@ -19,7 +19,7 @@ use ledger::orders::Bucket;
 use ledger::without_gates::{Confirming, Turn, Window};
 
 use crate::ClaimFunction;
-use crate::admission::Visitor;
+use crate::admission::{Claimant, Visitor};
 use crate::refusal::{limit_reached, reused};
 use crate::view;
 use crate::yes::Yes;
@@ -76,21 +76,21 @@ impl ClaimFunction {
     /// one was: whoever asks again hears of it, by whatever key.
     pub(crate) async fn taken_before(
         &self,
-        visitor: &Visitor,
+        whose: Claimant<'_>,
         request: &Request<'_>,
     ) -> Result<Option<Reply>, Problem> {
-        let sale = &visitor.sale;
+        let sale = whose.sale;
         if !sale.gates_were_away || sale.config.ledger_only_rate_per_s == 0 {
             return Ok(None);
         }
-        let noted = self.ledger.confirming(&sale.id, &visitor.shopper).await?;
+        let noted = self.ledger.confirming(&sale.id, whose.shopper).await?;
         let Some(noted) = noted else { return Ok(None) };
         let order = self.ledger.order(&noted.claim).await?;
         if asked(sale, request).digest() != noted.claim.digest() {
             let voided = is_voided(order.as_ref());
             return match noted.quantity {
                 _ if voided => Ok(None),
-                held if held >= request.limit => self.again_by_ledger(visitor, &noted, order).await,
+                held if held >= request.limit => self.again_by_ledger(whose, &noted, order).await,
                 held if held + request.quantity > request.limit => Err(limit(request, &noted)),
                 // A gate may give one more.
                 _ => Ok(None),
@@ -99,22 +99,22 @@ impl ClaimFunction {
         if noted.quantity != request.quantity {
             return Err(reused());
         }
-        self.again_by_ledger(visitor, &noted, order).await
+        self.again_by_ledger(whose, &noted, order).await
     }
 
     /// Whatever the ledger knows of a claim that is noted. If it knows nothing,
     /// the message may never have been stored: once more.
     async fn again_by_ledger(
         &self,
-        visitor: &Visitor,
+        whose: Claimant<'_>,
         noted: &Confirming,
         order: Option<Order>,
     ) -> Result<Option<Reply>, Problem> {
-        let sale = &visitor.sale;
+        let sale = whose.sale;
         let reply = match order {
             Some(order) => Reply::ok(&view::ordered(sale, &order)),
             None => {
-                self.send_noted(visitor, noted).await?;
+                self.send_noted(whose, noted).await?;
                 confirming(sale, noted)
             }
         };
@@ -151,7 +151,7 @@ impl ClaimFunction {
                 return Err(limit(request, noted));
             }
         }
-        if let Some(known) = self.known_to_ledger(visitor, request).await? {
+        if let Some(known) = self.known_to_ledger(visitor.claimant(), request).await? {
             return known;
         }
         let rows = self.bucket_rows(sale, now).await?;
@@ -187,21 +187,20 @@ impl ClaimFunction {
             // The same shopper, at the same time: asked again, they hear of it.
             Turn::Other => return Err(Problem::new(Code::Unavailable).because("asked twice")),
         }
-        self.send_noted(visitor, &taken).await?;
+        self.send_noted(visitor.claimant(), &taken).await?;
         confirming(sale, &taken)
     }
 
     /// What the shopper's own row leads to: an order of this key, or as much as
     /// one may have had.
-    async fn known_to_ledger(
+    pub(crate) async fn known_to_ledger(
         &self,
-        visitor: &Visitor,
+        whose: Claimant<'_>,
         request: &Request<'_>,
     ) -> Result<Option<Result<Reply, Problem>>, Problem> {
-        let sale = &visitor.sale;
-        let shoppers = [&visitor.shopper];
-        let mut rows = self.ledger.customers(&sale.id, shoppers).await?;
-        let Some(row) = rows.remove(&visitor.shopper) else {
+        let Claimant { sale, shopper } = whose;
+        let mut rows = self.ledger.customers(&sale.id, [shopper]).await?;
+        let Some(row) = rows.remove(shopper) else {
             return Ok(None);
         };
         let claims = row.claims.iter().flat_map(|digest| {
@@ -246,7 +245,7 @@ impl ClaimFunction {
     }
 
     /// The message of a claim that is noted, once more or for the first time.
-    async fn send_noted(&self, visitor: &Visitor, noted: &Confirming) -> Result<(), Problem> {
+    async fn send_noted(&self, whose: Claimant<'_>, noted: &Confirming) -> Result<(), Problem> {
         let yes = Yes {
             claim: &noted.claim,
             quantity: noted.quantity,
@@ -254,7 +253,7 @@ impl ClaimFunction {
             pay_by: noted.pay_by,
             epoch: noted.epoch,
         };
-        self.send(visitor, yes).await
+        self.send(whose, yes).await
     }
 }
 

@@ -15,7 +15,7 @@ use lambda_http::http::StatusCode;
 use runtime::{Metric, metrics};
 
 use crate::ClaimFunction;
-use crate::admission::Visitor;
+use crate::admission::Claimant;
 use crate::refusal::{limit_reached, reused};
 use crate::view;
 use crate::yes::Yes;
@@ -46,42 +46,22 @@ impl ClaimFunction {
         sale: Arc<Sale>,
         shopper: ShopperId,
         key: &IdempotencyKey,
-        mut fields: Fields,
+        fields: Fields,
         now: Timestamp,
     ) -> Result<Reply, Problem> {
-        let visitor = self.admit(call, sale, shopper, now).await?;
-        let sale = &visitor.sale;
-        let limit = sale.config.limit_per_customer;
-        let quantity = if fields.has("quantity") {
-            fields.integer("quantity", 1..=u64::from(limit))
-        } else {
-            Some(1)
-        };
-        fields.finish().map_err(Problem::fields)?;
-        let quantity = quantity.unwrap_or(1) as u32;
-
-        // Not loaded: a change before the opening stopped half-way, and the
-        // gates may still be those of the sale as it was.
-        let addresses = self.sales.gates(&sale.id).await?;
-        let addresses = addresses.filter(|_| sale.loaded);
-        let addresses = addresses.ok_or_else(|| Problem::new(Code::Frozen))?;
-        let gates = self.gates.prepare(&self.gate, &sale.id, &addresses);
-        let rate_per_s = match sale.config.mode {
-            Mode::Race { race_rate_per_s } => {
-                Some(race_rate_per_s.div_ceil(u32::from(sale.config.buckets)))
+        let admitted = self.admit(call, Arc::clone(&sale), shopper.clone(), now);
+        let visitor = match admitted.await {
+            Ok(visitor) => visitor,
+            Err(no) => {
+                let (sale, shopper) = (&*sale, &shopper);
+                let whose = Claimant { sale, shopper };
+                return self.held_before(whose, key, fields, now, no).await;
             }
-            Mode::Draw { .. } => None,
         };
-        let pay_by = sale.pay_by(now);
-        let request = Request {
-            shopper: &visitor.shopper,
-            key,
-            quantity,
-            limit,
-            pay_by,
-            rate_per_s,
-        };
-        if let Some(reply) = self.taken_before(&visitor, &request).await? {
+        let whose = visitor.claimant();
+        let request = request(whose, key, fields, now)?;
+        let gates = self.gates_of(whose.sale).await?;
+        if let Some(reply) = self.taken_before(whose, &request).await? {
             return Ok(reply);
         }
         let decision = if visitor.admitted {
@@ -90,62 +70,105 @@ impl ClaimFunction {
             let held = gates.held(&request).await;
             held.map(|held| held.unwrap_or(Decision::Empty))
         };
-        self.raise_barriers(&sale.id, &gates, now).await;
+        self.raise_barriers(&whose.sale.id, &gates, now).await;
         let decision = match decision {
             Err(away @ gate::Error::Unavailable(_)) if visitor.admitted => {
                 return self.claim_by_ledger(&visitor, &request, away, now).await;
             }
             decision => decision?,
         };
-        self.answer(&visitor, &gates, &request, decision, now).await
+        match self.answer(whose, &gates, &request, decision).await? {
+            Some(reply) => Ok(reply),
+            None => Err(self.sold_out(&visitor, now).await?),
+        }
     }
 
-    /// What the gates' decision is to the shopper.
+    /// Whoever was given a unit and did not hear of it asks again, and hears of it,
+    /// whatever has become of the sale since. Nothing is taken here: who holds
+    /// nothing is refused as before.
+    async fn held_before(
+        &self,
+        whose: Claimant<'_>,
+        key: &IdempotencyKey,
+        fields: Fields,
+        now: Timestamp,
+        no: Problem,
+    ) -> Result<Reply, Problem> {
+        let later = match no.code {
+            Code::Ended | Code::Paused => true,
+            // A draw's threshold never falls.
+            Code::NotAdmitted => !whose.sale.config.is_draw(),
+            _ => false,
+        };
+        let Some(request) = request(whose, key, fields, now).ok().filter(|_| later) else {
+            return Err(no);
+        };
+        let Ok(gates) = self.gates_of(whose.sale).await else {
+            return Err(no);
+        };
+        if let Some(reply) = self.taken_before(whose, &request).await? {
+            return Ok(reply);
+        }
+        let reply = match gates.held(&request).await {
+            Ok(Some(held)) => self.answer(whose, &gates, &request, held).await?,
+            Ok(None) | Err(_) => None,
+        };
+        reply.ok_or(no)
+    }
+
+    /// The gates of a sale. Not loaded: a change before the opening stopped
+    /// half-way, and they may still be those of the sale as it was.
+    async fn gates_of(&self, sale: &Sale) -> Result<Arc<SaleGates>, Problem> {
+        let addresses = self.sales.gates(&sale.id).await?;
+        let addresses = addresses.filter(|_| sale.loaded);
+        let addresses = addresses.ok_or_else(|| Problem::new(Code::Frozen))?;
+        Ok(self.gates.prepare(&self.gate, &sale.id, &addresses))
+    }
+
+    /// What the gates' decision is to the shopper; `None`: they have nothing left.
     async fn answer(
         &self,
-        visitor: &Visitor,
+        whose: Claimant<'_>,
         gates: &SaleGates,
         request: &Request<'_>,
         decision: Decision,
-        now: Timestamp,
-    ) -> Result<Reply, Problem> {
-        match decision {
-            Decision::Claimed(hold) => self.claimed(visitor, gates, hold).await,
+    ) -> Result<Option<Reply>, Problem> {
+        let reply = match decision {
+            Decision::Claimed(hold) => self.claimed(whose, gates, request, hold).await,
             Decision::Same(hold) if hold.quantity != request.quantity => Err(reused()),
-            Decision::Same(hold) => self.again(visitor, gates, hold).await,
+            Decision::Same(hold) => self.again(whose, gates, hold).await,
             Decision::Holds(hold, units) if units >= request.limit => {
-                self.again(visitor, gates, hold).await
+                self.again(whose, gates, hold).await
             }
             Decision::Holds(hold, units) => {
                 // The question may have completed a claim that stopped at its
                 // mark: it becomes an order like any other, and is named.
                 let claim = hold.claim.clone();
-                self.again(visitor, gates, hold).await?;
+                self.again(whose, gates, hold).await?;
                 Err(limit_reached(units, request.limit, &claim))
             }
-            Decision::Empty => Err(self.sold_out(visitor, now).await?),
+            Decision::Empty => return Ok(None),
             Decision::Busy => Err(Problem::new(Code::TooManyRequests)),
-        }
+        };
+        reply.map(Some)
     }
 
-    /// A new yes. The gate may have forgotten a claim that the ledger knows, and
-    /// voided, so its row is read: after the message is stored, and not for long.
+    /// A new yes. The gate may have forgotten a claim that the ledger knows, so that
+    /// is asked: after the message is stored, and not for long.
     async fn claimed(
         &self,
-        visitor: &Visitor,
+        whose: Claimant<'_>,
         gates: &SaleGates,
+        request: &Request<'_>,
         hold: Hold,
     ) -> Result<Reply, Problem> {
-        let secured = self.secure(visitor, gates, &hold).await?;
-        let known = tokio::time::timeout(LOOK_MAX, self.ledger.order(&hold.claim)).await;
-        let status = match known {
-            Ok(Ok(Some(order))) if !order.status.holds_units() => {
-                return Reply::ok(&view::ordered(&visitor.sale, &order));
-            }
-            // The worker may have been as fast as this.
-            Ok(Ok(_)) => secured,
+        let secured = self.secure(whose, gates, &hold).await?;
+        let known = self.known_before(whose, gates, request, &hold);
+        let status = match tokio::time::timeout(LOOK_MAX, known).await {
+            Ok(Ok(Some(known))) => return known,
+            Ok(Ok(None)) => secured,
             Ok(Err(_)) | Err(_) => {
-                tracing::warn!(claim = %hold.claim, "whether it was voided before is not known");
+                tracing::warn!(claim = %hold.claim, "what the ledger knew of it is not known");
                 ClaimStatus::Confirming
             }
         };
@@ -153,26 +176,51 @@ impl ClaimFunction {
             ClaimStatus::Confirming => StatusCode::ACCEPTED,
             _ => StatusCode::CREATED,
         };
-        Reply::json(code, &view::held(&visitor.sale, &hold, status))
+        Reply::json(code, &view::held(whose.sale, &hold, status))
+    }
+
+    /// What the ledger knew of the shopper before a new yes, if the yes can't stand
+    /// for it: this claim was voided; or, of a gate that lives anew and has
+    /// forgotten whom other buckets had served, another one stands.
+    async fn known_before(
+        &self,
+        whose: Claimant<'_>,
+        gates: &SaleGates,
+        request: &Request<'_>,
+        hold: &Hold,
+    ) -> Result<Option<Result<Reply, Problem>>, Problem> {
+        match self.ledger.order(&hold.claim).await? {
+            // The worker may have been as fast as this.
+            Some(order) if order.status.holds_units() => Ok(None),
+            Some(order) => Ok(Some(Reply::ok(&view::ordered(whose.sale, &order)))),
+            None => {
+                let gate = gates.bucket(hold.claim.bucket());
+                let as_loaded = gate.is_some_and(|gate| gate.epoch() <= whose.sale.load);
+                if as_loaded {
+                    return Ok(None);
+                }
+                self.known_to_ledger(whose, request).await
+            }
+        }
     }
 
     /// The same claim again: whatever the ledger knows of it by now. If it
     /// knows nothing, the message may never have been stored: once more.
     async fn again(
         &self,
-        visitor: &Visitor,
+        whose: Claimant<'_>,
         gates: &SaleGates,
         hold: Hold,
     ) -> Result<Reply, Problem> {
         match self.ledger.order(&hold.claim).await? {
-            Some(order) => Reply::ok(&view::ordered(&visitor.sale, &order)),
+            Some(order) => Reply::ok(&view::ordered(whose.sale, &order)),
             None => {
-                let status = self.secure(visitor, gates, &hold).await?;
+                let status = self.secure(whose, gates, &hold).await?;
                 let code = match status {
                     ClaimStatus::Confirming => StatusCode::ACCEPTED,
                     _ => StatusCode::OK,
                 };
-                Reply::json(code, &view::held(&visitor.sale, &hold, status))
+                Reply::json(code, &view::held(whose.sale, &hold, status))
             }
         }
     }
@@ -183,7 +231,7 @@ impl ClaimFunction {
     /// after the look could come behind a recovery.
     async fn secure(
         &self,
-        visitor: &Visitor,
+        whose: Claimant<'_>,
         gates: &SaleGates,
         hold: &Hold,
     ) -> Result<ClaimStatus, Problem> {
@@ -198,14 +246,14 @@ impl ClaimFunction {
             pay_by: hold.pay_by,
             epoch: bucket.epoch(),
         };
-        self.send(visitor, yes).await?;
+        self.send(whose, yes).await?;
         let replicated = bucket.replicated(&hold.claim).await.unwrap_or(false);
         if !replicated {
             tracing::warn!(claim = %hold.claim, "no replica acknowledged");
         }
         let replicated = replicated
             && self
-                .is_believed(&visitor.sale, &hold.claim, bucket.epoch())
+                .is_believed(whose.sale, &hold.claim, bucket.epoch())
                 .await;
         Ok(if replicated {
             ClaimStatus::Claimed
@@ -231,6 +279,35 @@ impl ClaimFunction {
             }
         }
     }
+}
+
+/// What the gates are asked for.
+fn request<'a>(
+    whose: Claimant<'a>,
+    key: &'a IdempotencyKey,
+    mut fields: Fields,
+    now: Timestamp,
+) -> Result<Request<'a>, Problem> {
+    let config = &whose.sale.config;
+    let limit = config.limit_per_customer;
+    let quantity = if fields.has("quantity") {
+        fields.integer("quantity", 1..=u64::from(limit))
+    } else {
+        Some(1)
+    };
+    fields.finish().map_err(Problem::fields)?;
+    let rate_per_s = match config.mode {
+        Mode::Race { race_rate_per_s } => Some(race_rate_per_s.div_ceil(u32::from(config.buckets))),
+        Mode::Draw { .. } => None,
+    };
+    Ok(Request {
+        shopper: whose.shopper,
+        key,
+        quantity: quantity.unwrap_or(1) as u32,
+        limit,
+        pay_by: whose.sale.pay_by(now),
+        rate_per_s,
+    })
 }
 
 /// The answer in one word: claims are counted by it.

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use queue::{ClaimCreated, Message};
 
 use crate::ClaimFunction;
-use crate::admission::Visitor;
+use crate::admission::Claimant;
 
-/// A yes to a visitor.
+/// A yes to a claimant.
 #[derive(Debug)]
 pub(crate) struct Yes<'a> {
     pub(crate) claim: &'a ClaimId,
@@ -21,15 +21,15 @@ pub(crate) struct Yes<'a> {
 
 impl ClaimFunction {
     /// Stores the message that makes it an order.
-    pub(crate) async fn send(&self, visitor: &Visitor, yes: Yes<'_>) -> Result<(), Problem> {
-        let config = &visitor.sale.config;
+    pub(crate) async fn send(&self, whose: Claimant<'_>, yes: Yes<'_>) -> Result<(), Problem> {
+        let config = &whose.sale.config;
         let money = config
             .price
             .times(yes.quantity)
             .ok_or_else(|| Problem::new(Code::Internal).because("the amount exceeds its limit"))?;
         let message = Message::ClaimCreated(ClaimCreated {
             claim: yes.claim.clone(),
-            shopper: visitor.shopper.clone(),
+            shopper: whose.shopper.clone(),
             quantity: yes.quantity,
             money,
             limit: config.limit_per_customer,

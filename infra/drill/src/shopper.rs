@@ -431,7 +431,7 @@ mod tests {
         };
         let timing = Timing {
             opens_at: jiff::Timestamp::UNIX_EPOCH,
-            opens: Instant::now(),
+            opens: tokio::time::Instant::now(),
             window: Duration::ZERO,
             passes: Duration::ZERO,
         };

@@ -6,7 +6,7 @@ use local::Faults;
 use reqwest::Method;
 use serde_json::json;
 use tests::link::Condition;
-use tests::{Answer, Link, Shop, Shopper, all};
+use tests::{Answer, Link, Shop, Shopper, all, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d01_a_key_names_one_claim_of_one_shopper_in_one_sale() {
@@ -170,28 +170,75 @@ async fn d04_a_refusal_is_not_remembered() {
 }
 
 /// A winner who did not hear the answer asks again, and meanwhile everything
-/// was claimed: the answer is their claim, not "sold out".
+/// was claimed, or the sale was stopped: the answer is their claim. One of them took
+/// a place in line before there was a line.
 #[tokio::test]
 async fn d04_a_winner_hears_of_the_claim_whatever_became_of_the_sale() {
     let shop = Shop::open().await;
-    let sale = shop.sale(json!({})).await;
+    let sale = shop.sale(json!({"units": 2})).await;
     let (a, b) = (sale.shopper("ada").await, sale.shopper("bob").await);
+    let c = sale.shopper("cleo").await;
     sale.opened().await;
-    let claim = a.claim().await.expect(201);
+    c.enter().await.expect(201);
+    let claims = [(&a, a.claim().await), (&c, c.claim().await)];
     sale.reaches("ALL_CLAIMED").await;
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    for switch in ["resume", "waitlist-only", "force-sold-out"] {
+    for (switch, status, error) in [
+        ("resume", 409, "sold_out"),
+        ("waitlist-only", 409, "sold_out"),
+        ("force-sold-out", 409, "sold_out"),
+        ("pause", 503, "paused"),
+        ("end", 410, "ended"),
+    ] {
         sale.turn(switch).await;
         tokio::time::sleep(Duration::from_millis(1_100)).await;
-        for key in [a.key(), "after-a-restart".to_owned()] {
-            let again = a.claim_as(&key).await.expect(200);
-            assert_eq!(again.json["claim_id"], claim.json["claim_id"]);
+        for (shopper, claim) in &claims {
+            for key in [shopper.key(), "after-a-restart".to_owned()] {
+                let again = shopper.claim_as(&key).await.expect(200);
+                assert_eq!(again.json["claim_id"], claim.json["claim_id"], "{switch}");
+            }
         }
         b.claim_as("some-other-key")
             .await
-            .expect_problem(409, "sold_out");
+            .expect_problem(status, error);
         b.entry.get().expect("a place in line");
     }
+    assert_eq!(sale.rest().await.count("held"), 2);
+}
+
+/// A home that lives anew has forgotten that another bucket served the shopper.
+/// Asked again it gives a unit, which the ledger would take back: what is told is
+/// the claim that stands.
+#[tokio::test(flavor = "multi_thread")]
+async fn d03_the_claim_that_stands_is_told_though_its_mark_is_lost() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({"units": 2, "buckets": 2})).await;
+    let (other, shopper) = (sale.shopper_at(0).await, sale.shopper_at(0).await);
+    sale.opened().await;
+    let first = other.hold().await;
+    let claim = shopper.hold().await;
+    assert!(claim["claim_id"].as_str().unwrap().contains("_001_"));
+    let path = format!("/v1/claims/{}", first["claim_id"].as_str().unwrap());
+    let back = Answer::of(other.request(Method::DELETE, &path)).await;
+    back.expect(200);
+
+    let gates = shop.ledger().gates(&sale.sale_id()).await.unwrap().unwrap();
+    let mut primary = shop.system.gate().unwrap().connect(0).unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS")
+        .arg(format!("{{{}}}:*", gates.addresses[0].tag))
+        .query(&mut primary)
+        .unwrap();
+    redis::cmd("DEL").arg(keys).exec(&mut primary).unwrap();
+    for key in [shopper.key(), "after-a-restart".to_owned()] {
+        let told = eventually("the bucket is recovered", 20, async || {
+            let answer = shopper.claim_as(&key).await;
+            (answer.status != 503).then_some(answer)
+        });
+        let told = told.await.expect(200);
+        assert_eq!(told.json["claim_id"], claim["claim_id"]);
+    }
+    // The unit that was given for nothing is free again.
+    sale.comes_to("free", 1).await;
     assert_eq!(sale.rest().await.count("held"), 1);
 }
 
