@@ -1,8 +1,11 @@
-//! What the claim function tells beside its answer: claims are counted by their
-//! answers, and an order knows when its claim was taken.
+//! The claim function, called directly. What it tells beside its answer: claims are
+//! counted by their answers, and an order knows when its claim was taken. What it asks of
+//! others, and how long it waits for them.
 
 #![allow(clippy::unwrap_used)] // a test that can't be set up has failed
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use local::Options;
 use runtime::{Environment, Metric};
 use serde_json::{Value, json};
 use testing::http_event::{http_event, merge, session};
-use testing::{Fate, Metrics, judged, metrics_of};
+use testing::{Asked, Fate, Metrics, judged, metrics_of};
 use tests::{OnSale, Shop, Shopper};
 
 const CLAIMS: &str = "POST /v1/sales/{sale}/claims";
@@ -35,8 +38,24 @@ impl Counter {
         let mut change = session(&shopper.name, &[]);
         merge(&mut change, json!({"headers": headers, "body": "{}"}));
         let event = http_event(CLAIMS, &json!({"sale": sale}), change);
+        self.call(&event).await
+    }
+
+    /// Gives a claim back; the status.
+    async fn give_back(&self, shopper: &Shopper<'_>, claim: &Value) -> u16 {
+        let parameters = json!({"claim": claim["claim_id"]});
+        let event = http_event(
+            "DELETE /v1/claims/{claim}",
+            &parameters,
+            session(&shopper.name, &[]),
+        );
+        self.call(&event).await.0
+    }
+
+    async fn call(&self, event: &Value) -> (u16, Metrics) {
         let request = lambda_http::request::from_str(&event.to_string()).unwrap();
-        let (response, metrics) = metrics_of(api::invoke(&self.0, request)).await;
+        let work = Box::pin(api::invoke(&self.0, request));
+        let (response, metrics) = metrics_of(work).await;
         (response.status().as_u16(), metrics)
     }
 
@@ -148,4 +167,163 @@ async fn a_claim_has_the_time_at_which_its_gate_had_said_yes() {
     let claimed_at = Timestamp::from_millisecond(claimed_at).unwrap();
     // The sale is read before the gate is asked.
     assert!(claimed_at - begun >= SignedDuration::from_millis(300));
+}
+
+/// What is asked for by its key: the kind of row.
+fn row(asked: &Asked) -> &str {
+    let row = asked.body["Key"]["sk"]["S"].as_str().unwrap_or_default();
+    row.split('#').next().unwrap_or_default()
+}
+
+/// A gate that forgot a claim says yes to it again, though it may be voided. While that is
+/// not known, nobody is told a yes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_of_which_the_ledger_says_nothing_in_time_is_not_told_as_one() {
+    let shop = Shop::quiet().await;
+    for refused in [true, false] {
+        let environment = judged(&shop.environment("claim-function"), move |asked| {
+            match (asked.action.as_str(), row(asked)) {
+                ("GetItem", "C") if refused => {
+                    Fate::Answered(400, json!({"__type": "AccessDeniedException"}))
+                }
+                ("GetItem", "C") => Fate::Late(Duration::from_secs(2)),
+                _ => Fate::Passed,
+            }
+        });
+        let counter = Counter::new(&environment).await;
+        let sale = shop.sale(json!({"units": 1})).await;
+        let shopper = sale.shopper("shopper-a").await;
+        sale.opened().await;
+        counter
+            .counts(&sale, &shopper, "key-of-a", "confirming")
+            .await;
+    }
+}
+
+/// The provider says nothing for as long as the function has. Whoever gives a hold back
+/// hears of it before the function would be cut off, and the hold is as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gives_back_waits_for_the_provider_no_longer_than_the_function_lasts() {
+    const FUNCTION_MAX: Duration = Duration::from_secs(5);
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({"units": 1})).await;
+    let shopper = sale.shopper("shopper-a").await;
+    sale.opened().await;
+    let claim = shopper.hold().await;
+    let payment = shopper.begin_payment(&claim).await.expect(201).json;
+    let declined = shopper.confirm(&payment, "decline", None).await;
+    declined.deliver(&shopper).await.expect(200);
+    let asked_before = AtomicBool::new(false);
+    let environment = judged(&shop.environment("claim-function"), move |asked| {
+        let is = asked.body.to_string().contains("SANDBOX#");
+        if is && !asked_before.swap(true, Ordering::Relaxed) {
+            return Fate::Late(FUNCTION_MAX);
+        }
+        Fate::Passed
+    });
+    let counter = Counter::new(&environment).await;
+    assert_eq!(counter.give_back(&shopper, &claim).await, 503);
+    shopper.order_is(&claim, "PENDING_PAYMENT").await;
+    // The provider is back.
+    assert_eq!(counter.give_back(&shopper, &claim).await, 200);
+    shopper.order_is(&claim, "CANCELLED").await;
+}
+
+/// What a shop's gates have been asked for so far: how often, by command, those too that
+/// a script gives.
+fn commands(shop: &Shop) -> BTreeMap<String, u64> {
+    // Of connections and of the cluster itself; and the counter of a race, within the
+    // script, that lasts for a second.
+    const NOT_OF_CLAIMS: [&str; 12] = [
+        "asking", "auth", "client", "cluster", "command", "hello", "incr", "info", "pexpire",
+        "ping", "readonly", "select",
+    ];
+    let mut server = shop.system.gate().unwrap().connect(0).unwrap();
+    let stats: String = redis::cmd("INFO")
+        .arg("commandstats")
+        .query(&mut server)
+        .unwrap();
+    let lines = stats.lines().filter_map(|line| {
+        let (name, calls) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        let calls = calls.split(',').next()?.parse().ok()?;
+        let kind = name.split('|').next()?;
+        (!NOT_OF_CLAIMS.contains(&kind)).then(|| (name.to_owned(), calls))
+    });
+    lines.collect()
+}
+
+/// P4: each question takes its time. A yes is one script; then the message is stored, one
+/// look waits for the replica, and the claim's row is read. A no is one script, and a look
+/// at each other bucket, all at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_asks_for_no_more_than_it_must() {
+    let shop = Shop::quiet().await;
+    // The gates are the claim function's alone.
+    shop.system.kill("order-function").unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let environment = judged(&shop.environment("claim-function"), {
+        let asked = Arc::clone(&asked);
+        move |request| {
+            let row = row(request);
+            // What was read of a sale is kept for a second.
+            if !matches!(row, "SALE" | "GATES") {
+                asked
+                    .lock()
+                    .unwrap()
+                    .push(format!("{} {row}", request.action));
+            }
+            Fate::Passed
+        }
+    });
+    let counter = Counter::new(&environment).await;
+    for buckets in [1_u16, 3] {
+        let sale = shop
+            .sale_in(1_500, json!({"units": buckets, "buckets": buckets}))
+            .await;
+        let (winner, loser) = (sale.shopper_at(0).await, sale.shopper_at(0).await);
+        let mut others = Vec::new();
+        for home in 1..buckets {
+            others.push(sale.shopper_at(home).await);
+        }
+        sale.opened().await;
+        for other in &others {
+            other.claim().await.expect(201);
+        }
+        let cost = async |shopper: &Shopper<'_>, answer: &str| {
+            let before = commands(&shop);
+            asked.lock().unwrap().clear();
+            counter.counts(&sale, shopper, &shopper.key(), answer).await;
+            let mut gates = commands(&shop);
+            for (name, calls) in &mut gates {
+                *calls -= before.get(name).unwrap_or(&0);
+            }
+            gates.retain(|_, calls| *calls > 0);
+            (gates, std::mem::take(&mut *asked.lock().unwrap()))
+        };
+        let gates = |parts: &[(&str, u16)]| -> BTreeMap<String, u64> {
+            let parts = parts.iter().filter(|(_, calls)| *calls > 0);
+            parts
+                .map(|(name, calls)| ((*name).to_owned(), u64::from(*calls)))
+                .collect()
+        };
+        let (of_gates, of_others) = cost(&winner, "claimed").await;
+        let script = [("evalsha", 1), ("hset", 1), ("zadd", 1)];
+        let look = [("script|exists", 1), ("set", 1), ("wait", 1)];
+        // One in the script, one in the look.
+        let both = [("hmget", 2)];
+        assert_eq!(of_gates, gates(&[&script[..], &look, &both].concat()));
+        assert_eq!(of_others, ["SendMessage ", "GetItem C"]);
+
+        // The first "sold out" of a race gives a place in line.
+        loser.claim().await.expect(409);
+        let (of_gates, of_others) = cost(&loser, "sold_out").await;
+        let looks = buckets - 1;
+        let no = [
+            ("evalsha", 1),
+            ("hmget", 1 + looks),
+            ("script|exists", looks),
+        ];
+        assert_eq!(of_gates, gates(&no));
+        assert_eq!(of_others, [""; 0]);
+    }
 }

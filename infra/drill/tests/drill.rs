@@ -52,6 +52,9 @@ async fn a_draw_sells_every_unit() {
             .unwrap_or(&0);
     assert_eq!(paid, 40);
     assert!(outcome.polls > 5 * outcome.origin_status_calls);
+    let claims = outcome.counts.iter().filter(|count| count.call == "claim");
+    let claims: u64 = claims.map(|count| count.count).sum();
+    assert_eq!(outcome.audit.answer.count as u64, claims);
 }
 
 #[tokio::test(flavor = "multi_thread")]

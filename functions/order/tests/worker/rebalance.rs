@@ -1,6 +1,8 @@
 //! Free units that move between buckets: gate and ledger alike, and a stop
 //! anywhere loses none.
 
+use std::sync::Mutex;
+
 use domain::BucketId;
 use domain::bucket::{UNITS_MOVED_MAX, UNITS_PER_BUCKET_MAX};
 use jiff::SignedDuration;
@@ -8,7 +10,7 @@ use order_function::OrderFunction;
 use queue::{Message, Rebalance};
 use runtime::EventFunction;
 use sweeper_function::SweeperFunction;
-use testing::{Point, World, stopped_at};
+use testing::{Fate, Point, World, judged, stopped_at};
 
 use crate::worker::{MINUTE, Worker, deliver, failed};
 
@@ -123,6 +125,31 @@ async fn a_move_that_is_refused_keeps_no_gate_from_being_repaired() {
         assert_eq!(capacities(world).await, (20, 1));
     }
     assert_eq!(left(world).await, (20, 1));
+}
+
+/// The ledger has moved them, and its answer is lost with all repetitions of it.
+#[tokio::test]
+async fn units_whose_move_was_not_answered_are_at_one_gate() {
+    let worker = Worker::start(&[6, 1]).await;
+    let world = &worker.world;
+    let first = Mutex::new(None);
+    let environment = judged(&worker.environment, move |asked| {
+        if asked.action != "TransactWriteItems" {
+            return Fate::Passed;
+        }
+        let token = &asked.body["ClientRequestToken"];
+        let mut first = first.lock().unwrap();
+        match first.get_or_insert_with(|| token.clone()) == token {
+            true => Fate::Unanswered,
+            false => Fate::Passed,
+        }
+    });
+    let function = OrderFunction::start(&environment).await.unwrap();
+    deliver(&function, world, &[moves(world, 3)]).await;
+    assert_eq!(
+        (capacities(world).await, left(world).await),
+        ((3, 4), (3, 4))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

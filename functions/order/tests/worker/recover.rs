@@ -1,6 +1,9 @@
 //! A bucket whose server forgot it: made true from the ledger, once, whatever
 //! stops or comes late.
 
+use std::convert::Infallible;
+
+use domain::draw::arrival;
 use domain::order::VoidReason;
 use domain::slot::GateAddress;
 use domain::{BucketId, ClaimId, OrderStatus};
@@ -120,6 +123,26 @@ async fn what_the_ledger_knows_is_back_and_nothing_else_is_open() {
         assert_eq!(address(world).await.epoch, 2);
         assert_eq!(left(world).await, 2);
     }
+}
+
+/// The line is forgotten, too; the sale's row knows how long it was.
+#[tokio::test]
+async fn who_comes_late_after_a_recovery_is_behind_who_came_before() {
+    const BEFORE: u64 = 80;
+    let servers = gates::start();
+    let worker = start(&servers, &[4, 4]).await;
+    let world = &worker.world;
+    let known = world.ledger.change_sale(&world.sale, |sale| {
+        sale.admission.late = BEFORE;
+        Ok::<_, Infallible>(())
+    });
+    known.await.unwrap().unwrap().unwrap();
+    forget(&servers);
+    assert_eq!(worker.deliver(&[barrier(world, 1)]).await, failed(&[]));
+    let pass = "pass-of-v".parse().unwrap();
+    let local = world.gate.arrive(&world.address(0).tag, &pass).await;
+    let place = arrival(local.unwrap(), BucketId(0), 2);
+    assert!(place > BEFORE, "{place}");
 }
 
 #[tokio::test]

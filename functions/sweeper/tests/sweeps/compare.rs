@@ -40,6 +40,26 @@ async fn a_gap_that_closes_by_itself_is_left_alone() {
     assert_eq!(world.left(0).await, 10);
 }
 
+/// The gate gives up first; the ledger follows as soon as it can, and that may be later
+/// than a gap must last.
+#[tokio::test]
+async fn what_a_change_of_units_took_is_not_given_back() {
+    let world = World::open(&[10]).await;
+    let begun = world.ledger.begin_resize(&world.sale, world.now()).await;
+    let resize = begun.unwrap().unwrap();
+    world.gate.take(world.address(0), 2).await.unwrap();
+    for later in [SECOND, SECOND * 6] {
+        keep_up(&world, later).await;
+        assert_eq!(world.left(0).await, 8);
+    }
+    // The control: the change is over, and left the ledger as it was.
+    world.ledger.end_resize(resize, 10).await.unwrap();
+    for later in [SECOND * 7, SECOND * 12] {
+        keep_up(&world, later).await;
+    }
+    assert_eq!(world.left(0).await, 10);
+}
+
 #[tokio::test]
 async fn claims_on_their_way_are_no_gap() {
     let world = World::open(&[10]).await;

@@ -13,10 +13,13 @@ use testing::{Asked, Fate, World, judged};
 
 use crate::{MINUTE, SECOND};
 
+/// When a run is ended from outside.
+const RUN_MAX: Duration = Duration::from_secs(7);
+
 /// A run that looks after everything for two seconds.
 async fn run(environment: &Environment) -> anyhow::Result<()> {
     let sweeper = SweeperFunction::start(environment).await.unwrap();
-    let deadline: Timestamp = environment.clock.now() + SECOND * 7;
+    let deadline: Timestamp = environment.clock.now() + RUN_MAX;
     let request_id = "run".to_owned();
     let invocation = Invocation {
         request_id,
@@ -90,4 +93,20 @@ async fn a_comparison_that_takes_long_delays_no_deadline() {
         () = back => {}
     }
     assert_eq!(world.count(0, OrderStatus::Expired).await, 1);
+}
+
+/// Nothing that reads a bucket is answered while there is time: the run ends by itself, and
+/// is none that had to be ended.
+#[tokio::test]
+async fn a_run_is_over_in_time_whatever_is_not_answered() {
+    let (world, environment) = ending().await;
+    let buckets = format!("S#{}#B", world.sale);
+    let environment = judged(&environment, move |asked| {
+        if asked.action == "Query" && partition(asked).starts_with(&buckets) {
+            return Fate::Late(Duration::from_secs(20));
+        }
+        Fate::Passed
+    });
+    let ran = tokio::time::timeout(RUN_MAX, run(&environment)).await;
+    ran.expect("over by itself").unwrap();
 }

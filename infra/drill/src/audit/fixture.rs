@@ -128,6 +128,7 @@ pub(super) fn good() -> (Ledger, Told) {
         entrants: 20,
         tickets: (0..100).map(|n| (f64::from(n) + 0.5) / 100.0).collect(),
         served: vec![0.025, 0.075, 0.325],
+        answered_ms: (1..=100).collect(),
         ..Told::default()
     };
     for order in ledger.orders() {
@@ -146,4 +147,14 @@ pub(super) fn breaks(name: &str, change: impl FnOnce(&mut Ledger, &mut Told)) {
     let audit = audit(&ledger, &told);
     let broken: Vec<_> = audit.broken().map(|check| check.name).collect();
     assert_eq!(broken, [name], "{:#?}", audit.broken().collect::<Vec<_>>());
+}
+
+/// The change misses this figure, no other, and breaks no promise.
+pub(super) fn misses(name: &str, change: impl FnOnce(&mut Told)) {
+    let (ledger, mut told) = good();
+    change(&mut told);
+    let audit = audit(&ledger, &told);
+    let missed: Vec<_> = audit.missed().map(|figure| figure.name).collect();
+    assert_eq!(missed, [name], "{:#?}", audit.figures);
+    assert!(audit.passed(), "{:#?}", audit.broken().collect::<Vec<_>>());
 }

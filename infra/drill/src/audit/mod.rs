@@ -5,6 +5,7 @@
 
 mod draw;
 mod money;
+mod speed;
 mod stock;
 mod told;
 mod waiting;
@@ -65,6 +66,8 @@ pub struct Told {
     pub tickets: Vec<f64>,
     /// The tickets of those who were answered with a yes.
     pub served: Vec<f64>,
+    /// How long each claim waited for its answer, in milliseconds.
+    pub answered_ms: Vec<i64>,
     /// Shoppers with a place in line.
     pub entrants: u64,
     /// Of those, how many would have taken one more unit at the end.
@@ -83,6 +86,7 @@ impl Default for Told {
             contradictions: Vec::new(),
             tickets: Vec::new(),
             served: Vec::new(),
+            answered_ms: Vec::new(),
             entrants: 0,
             wanting: 0,
         }
@@ -172,6 +176,10 @@ impl Lag {
 pub struct Audit {
     /// Every check, in the order of the promises.
     pub checks: Vec<Check>,
+    /// Figures of a deployed system, which break nothing.
+    pub figures: Vec<Check>,
+    /// From a claim's sending until the last byte of its answer.
+    pub answer: Lag,
     /// From a hold's deadline until its unit was back.
     pub release: Lag,
     /// From a hold's deadline until its unit was on offer again.
@@ -188,11 +196,17 @@ impl Audit {
     pub fn broken(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.ok)
     }
+
+    /// The figures that were not reached.
+    pub fn missed(&self) -> impl Iterator<Item = &Check> {
+        self.figures.iter().filter(|figure| !figure.ok)
+    }
 }
 
 /// Checks every promise that a report can break.
 pub fn audit(ledger: &Ledger, told: &Told) -> Audit {
     let (prompt, release, offer) = waiting::prompt(ledger, told);
+    let (answered, answer) = speed::answered(told);
     Audit {
         checks: vec![
             stock::not_oversold(ledger, told),
@@ -206,6 +220,8 @@ pub fn audit(ledger: &Ledger, told: &Told) -> Audit {
             money::captures(ledger, told),
             money::refunds_once(ledger),
         ],
+        figures: vec![answered],
+        answer,
         release,
         offer,
     }
@@ -220,6 +236,7 @@ mod tests {
         let (ledger, told) = fixture::good();
         let audit = audit(&ledger, &told);
         assert!(audit.passed(), "{:#?}", audit.broken().collect::<Vec<_>>());
+        assert_eq!(audit.missed().count(), 0, "{:#?}", audit.figures);
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn tell(servers: &GateServers, node: usize, command: &[&str]) {
 }
 
 /// A number of a node's `INFO`, or of what a line of it begins with.
-fn info(servers: &GateServers, node: usize, section: &str, name: &str) -> u64 {
+pub(crate) fn info(servers: &GateServers, node: usize, section: &str, name: &str) -> u64 {
     let mut connection = servers.connect(node).unwrap();
     let info: String = redis::cmd("INFO")
         .arg(section)

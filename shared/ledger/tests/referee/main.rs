@@ -5,6 +5,7 @@
 mod create;
 mod deliveries;
 mod described;
+mod lives;
 mod release;
 mod resize;
 mod sales;

@@ -1,12 +1,15 @@
 //! The units of a live sale change under its claims, one change at a time.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
 use domain::{BucketId, Order};
 use futures::future::join_all;
 use jiff::SignedDuration;
 use ledger::orders::Outcome;
 use ledger::resize::Resize;
 use ledger::{Error, Ledger};
-use testing::World;
+use testing::{Fate, World, judged};
 
 const BUCKET: BucketId = BucketId(0);
 
@@ -104,4 +107,41 @@ async fn an_older_change_moves_nothing_once_another_has_begun() {
     moved.unwrap();
     let sale = world.ledger.end_resize(newer, 25).await.unwrap();
     assert_eq!((sale.config.units, sale.resizing), (25, None));
+}
+
+/// Both rows refuse it when it is sent again. Taken for one that was not made, its units
+/// would go back to the gate that they came from, and be sold by both.
+#[tokio::test]
+async fn a_move_whose_answer_was_lost_is_known_as_made() {
+    let world = World::open(&[6, 1]).await;
+    let tokens = Arc::new(Mutex::new(BTreeSet::new()));
+    let environment = judged(&world.environment, {
+        let tokens = Arc::clone(&tokens);
+        move |asked| {
+            if asked.action != "TransactWriteItems" {
+                return Fate::Passed;
+            }
+            // The first one with its repetitions, which the service knows by their token.
+            let token = asked.body["ClientRequestToken"].to_string();
+            let mut tokens = tokens.lock().unwrap();
+            tokens.insert(token);
+            match tokens.len() {
+                1 => Fate::Unanswered,
+                _ => Fate::Passed,
+            }
+        }
+    });
+    let ledger = Ledger::connect(&environment).unwrap();
+    let lives = [(BUCKET, 1), (BucketId(1), 1)];
+    let moved = ledger.move_capacity(&world.sale, lives, 3).await;
+    assert!(moved.unwrap());
+    assert!(tokens.lock().unwrap().len() > 1, "it was sent once");
+    let other = world.ledger.bucket(&world.sale, BucketId(1)).await;
+    assert_eq!(capacity(&world).await, 3);
+    assert_eq!(other.unwrap().unwrap().capacity, 4);
+    // The control: one that is refused was not made.
+    begin(&world).await;
+    let moved = ledger.move_capacity(&world.sale, lives, 1).await;
+    assert!(!moved.unwrap());
+    assert_eq!(capacity(&world).await, 3);
 }

@@ -202,7 +202,7 @@ impl BadLine {
 
     async fn line(&self) -> Result<(), Error> {
         if self.silent.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
             panic!("nobody hung up");
         }
         if self.down.load(Ordering::SeqCst) {
