@@ -16,8 +16,6 @@ use domain::{BucketId, ClaimId, SaleId, ShopperId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::orders::Bucket;
-use crate::table::from_item;
 use crate::{Error, Ledger, Reason, Transaction, key};
 
 /// A turn's row is of no use after its window; DynamoDB may forget it then.
@@ -61,25 +59,6 @@ pub enum Turn {
 }
 
 impl Ledger {
-    /// Closes a life of a bucket: from now on no gate of it is believed. Says
-    /// whether it is closed, whoever did it; it is not if a later one has begun.
-    ///
-    /// # Errors
-    /// No answer: doing it again is safe.
-    pub async fn close_life(
-        &self,
-        sale: &SaleId,
-        bucket: BucketId,
-        epoch: u64,
-    ) -> Result<bool, Error> {
-        let mut writes = Transaction::new();
-        writes
-            .update(&key::bucket(sale, bucket), "SET closed = :epoch")
-            .only_if("epoch = :epoch")
-            .number(":epoch", epoch);
-        Ok(self.table.write(&writes).await?.is_ok())
-    }
-
     /// What was taken for a shopper without gates.
     ///
     /// # Errors
@@ -129,28 +108,5 @@ impl Ledger {
             Err(reasons) if reasons[0] != Reason::None => Turn::Other,
             Err(_) => Turn::Busy,
         })
-    }
-
-    /// The rows of all buckets of a sale, in their order.
-    ///
-    /// # Errors
-    /// No answer, or one has no row.
-    pub async fn buckets(&self, sale: &SaleId, buckets: u16) -> Result<Vec<Bucket>, Error> {
-        let keys: Vec<_> = (0..buckets)
-            .map(|n| key::bucket(sale, BucketId(n)))
-            .collect();
-        let mut rows = Vec::with_capacity(keys.len());
-        for mut row in self.table.get_many(&keys).await? {
-            let pk = row.remove("pk");
-            let pk = pk.as_ref().and_then(|pk| pk.as_s().ok()).cloned();
-            let bucket: Bucket = from_item(row)?;
-            rows.push((pk.unwrap_or_default(), bucket));
-        }
-        if rows.len() < keys.len() {
-            return Err(Error::Broken(format!("a bucket of {sale} has no row")));
-        }
-        // A bucket's number has three digits in its key.
-        rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(rows.into_iter().map(|(_, bucket)| bucket).collect())
     }
 }

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod buckets;
 mod create;
 mod deliveries;
 mod described;
+mod lives;
 mod release;
 mod resize;
 mod sales;

@@ -1,6 +1,5 @@
 //! Claims that are taken while the gates are away.
 
-use domain::BucketId;
 use futures::future::join_all;
 use jiff::SignedDuration;
 use ledger::without_gates::{Confirming, Turn, Window};
@@ -69,42 +68,4 @@ async fn a_shopper_is_noted_once_and_a_repetition_takes_no_turn() {
     let others = join_all(others).await;
     let taken = others.iter().filter(|turn| **turn == Turn::Taken);
     assert_eq!(taken.count(), 4);
-}
-
-#[tokio::test]
-async fn a_life_is_closed_for_good_and_only_while_it_is_the_rows() {
-    let shelf = Shelf::new(10).await;
-    let Bucket { sale, id, .. } = &shelf.bucket;
-    let close = |epoch| shelf.ledger.close_life(sale, *id, epoch);
-    assert!(!close(2).await.unwrap(), "it has not begun");
-    assert_eq!(shelf.row().await.closed, 0);
-    for _ in 0..2 {
-        assert!(close(1).await.unwrap());
-        assert_eq!(shelf.row().await.closed, 1);
-    }
-    // Orders are written in it all the same: the ledger decides.
-    let now = shelf.now();
-    shelf
-        .bucket
-        .order("u", now, SignedDuration::from_mins(10))
-        .await;
-    assert_eq!(shelf.row().await.spare, 9);
-}
-
-#[tokio::test]
-async fn rows_of_all_buckets_come_in_their_order() {
-    let shelf = Shelf::new(10).await;
-    let sale = "other".parse().unwrap();
-    for n in 0..12u16 {
-        let row = ledger::orders::Bucket::new(u32::from(n), 1);
-        shelf
-            .ledger
-            .put_bucket(&sale, BucketId(n), &row)
-            .await
-            .unwrap();
-    }
-    let rows = shelf.ledger.buckets(&sale, 12).await.unwrap();
-    let capacities: Vec<_> = rows.iter().map(|row| row.capacity).collect();
-    assert_eq!(capacities, (0..12).collect::<Vec<_>>());
-    assert!(shelf.ledger.buckets(&sale, 13).await.is_err());
 }
