@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Ledger, Reason, Transaction, key};
 
-/// A turn's row is of no use after its window; DynamoDB may forget it then.
-const TURN_LIFE_S: i64 = 3_600;
+/// A window's row is of no use once it is over; DynamoDB may forget it then.
+const WINDOW_LIFE_S: i64 = 3_600;
 
 /// What was taken for a shopper: one claim, whatever key it is asked for by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,9 +47,9 @@ pub struct Window {
     pub number: i64,
 }
 
-/// What became of a turn.
+/// What became of asking a window to let a claim through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Permit {
     /// It is the shopper's, and the claim is noted.
     Taken,
     /// The window has let through as many as it may.
@@ -71,12 +71,12 @@ impl Ledger {
         self.table.get(&key::confirming(sale, shopper)).await
     }
 
-    /// Takes a turn of the shopper's home bucket and notes the claim, both or
+    /// Takes a permit of the shopper's home bucket and notes the claim, both or
     /// neither. `instead`: a claim that was noted before and was taken back.
     ///
     /// # Errors
     /// No answer. Doing it again is safe: the claim may be noted.
-    pub async fn take_turn(
+    pub async fn take_permit(
         &self,
         sale: &SaleId,
         home: BucketId,
@@ -84,7 +84,7 @@ impl Ledger {
         shopper: &ShopperId,
         confirming: &Confirming,
         instead: Option<&ClaimId>,
-    ) -> Result<Turn, Error> {
+    ) -> Result<Permit, Error> {
         let mut writes = Transaction::new();
         let part = writes.put(&key::confirming(sale, shopper), confirming)?;
         match instead {
@@ -93,10 +93,10 @@ impl Ledger {
                 .only_if("attribute_not_exists(pk) OR claim = :instead")
                 .text(":instead", claim.to_string()),
         };
-        let expires_at = confirming.taken_at.as_second() + TURN_LIFE_S;
+        let expires_at = confirming.taken_at.as_second() + WINDOW_LIFE_S;
         writes
             .update(
-                &key::turns(sale, home, window.number),
+                &key::permits(sale, home, window.number),
                 "ADD taken :one SET expires_at = :later",
             )
             .only_if("attribute_not_exists(taken) OR taken < :most")
@@ -104,9 +104,9 @@ impl Ledger {
             .number(":later", expires_at)
             .number(":most", window.claims);
         Ok(match self.table.write(&writes).await? {
-            Ok(()) => Turn::Taken,
-            Err(reasons) if reasons[0] != Reason::None => Turn::Other,
-            Err(_) => Turn::Busy,
+            Ok(()) => Permit::Taken,
+            Err(reasons) if reasons[0] != Reason::None => Permit::Other,
+            Err(_) => Permit::Busy,
         })
     }
 }
