@@ -1,11 +1,12 @@
 //! Creating a sale, and changing it before it opens.
 
 use api::{Call, Code, Problem, Reply};
+use domain::admission::Admission;
 use domain::bucket::UNITS_PER_BUCKET_MAX;
+use domain::config::SaleConfig;
 use domain::draw::{commitment, secret_bytes};
 use domain::input::FieldError;
-use domain::sale::{Admission, OffsetTime, SaleConfig};
-use domain::{Sale, SaleId};
+use domain::{OffsetTime, Sale, SaleId};
 use jiff::Timestamp;
 use lambda_http::http::StatusCode;
 use serde_json::{Map, Value};

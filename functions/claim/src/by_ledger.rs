@@ -16,7 +16,7 @@ use gate::sale::Request;
 use jiff::{SignedDuration, Timestamp};
 use lambda_http::http::StatusCode;
 use ledger::orders::Bucket;
-use ledger::without_gates::{Confirming, Turn, Window};
+use ledger::without_gates::{Confirming, Permit, Window};
 
 use crate::ClaimFunction;
 use crate::admission::{Claimant, Visitor};
@@ -175,17 +175,17 @@ impl ClaimFunction {
             epoch,
         };
         let instead = noted.as_ref().map(|noted| &noted.claim);
-        let turn = self
-            .ledger
-            .take_turn(&sale.id, home, window, &visitor.shopper, &taken, instead);
-        match turn.await? {
-            Turn::Taken => {}
-            Turn::Busy => {
+        let permit =
+            self.ledger
+                .take_permit(&sale.id, home, window, &visitor.shopper, &taken, instead);
+        match permit.await? {
+            Permit::Taken => {}
+            Permit::Busy => {
                 self.without_gates.note_used_up(&sale.id, home, window);
                 return Err(Problem::new(Code::TooManyRequests));
             }
             // The same shopper, at the same time: asked again, they hear of it.
-            Turn::Other => return Err(Problem::new(Code::Unavailable).because("asked twice")),
+            Permit::Other => return Err(Problem::new(Code::Unavailable).because("asked twice")),
         }
         self.send_noted(visitor.claimant(), &taken).await?;
         confirming(sale, &taken)

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Call, Code, Problem, Reply};
+use domain::config::Mode;
 use domain::input::Fields;
 use domain::order::ClaimStatus;
-use domain::sale::Mode;
 use domain::{ClaimId, IdempotencyKey, Sale, SaleId, ShopperId};
 use gate::sale::Request;
 use gate::{Decision, Hold, SaleGates};

@@ -46,7 +46,7 @@ pub(crate) fn failed(sale: &SaleId) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::sale::SaleConfig;
+    use domain::config::SaleConfig;
     use runtime::metrics::heard;
     use serde_json::{Value, json};
 

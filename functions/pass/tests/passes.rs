@@ -5,7 +5,7 @@
 
 use api::HttpFunction;
 use domain::Sale;
-use domain::sale::SaleConfig;
+use domain::config::SaleConfig;
 use jiff::{SignedDuration, Timestamp};
 use ledger::Ledger;
 use pass_function::PassFunction;

@@ -1,8 +1,9 @@
 //! A sale as everyone may see it: what the merchant decided, kept for a
 //! minute, and how it goes, kept for a second.
 
-use domain::sale::{Mode, OffsetTime, Pause, SaleState};
-use domain::{Currency, Sale, SaleId};
+use domain::config::Mode;
+use domain::sale::{Pause, SaleState};
+use domain::{Currency, OffsetTime, Sale, SaleId};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -223,7 +224,8 @@ fn stock(sale: &Sale, state: SaleState) -> Stock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::sale::{Admission, SaleConfig};
+    use domain::admission::Admission;
+    use domain::config::SaleConfig;
     use jiff::SignedDuration;
     use serde_json::{Value, json};
 

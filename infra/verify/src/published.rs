@@ -1,7 +1,7 @@
 //! What is published of a draw: the members that matter here, of objects that
 //! have more.
 
-use domain::sale::Admission;
+use domain::admission::Admission;
 use serde::Deserialize;
 
 /// `GET /v1/sales/{sale}` once the sale is over.

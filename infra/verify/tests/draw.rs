@@ -5,9 +5,9 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use domain::admission::Admission;
 use domain::draw::{Drawn, commitment};
 use domain::id::hex;
-use domain::sale::Admission;
 use serde_json::{Value, json};
 use verify::{Check, Entry, Evidence, check, find};
 

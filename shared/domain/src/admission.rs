@@ -4,8 +4,10 @@
 //! same answer, and the ledger's version lets one of them write it.
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
-use crate::sale::{Admission, Sale, SaleState};
+use crate::config::SaleConfig;
+use crate::sale::{Sale, SaleState};
 
 /// Entries that came before the count closed are still on their way this long.
 const COUNTING_DELAY: SignedDuration = SignedDuration::from_millis(300);
@@ -24,6 +26,57 @@ const PACE: u64 = 8;
 /// offered along. After so many such times nobody is waited for any more: units
 /// that come back one by one would else be the only ones that are ever offered.
 const CARRIED: i32 = 3;
+
+/// How far admission has come. All zero until the draw is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Admission {
+    /// Entries of the draw's window, fixed when it was counted.
+    pub entries: u64,
+    /// The greatest place that a late entry ever had among these: a gate that
+    /// lost its memory does not make the line shorter.
+    pub late: u64,
+    /// What ticket numbers are a fraction of; 0 until a draw is counted.
+    pub scale: u64,
+    /// Tickets below it may claim.
+    pub threshold: f64,
+    /// Places in line that the threshold admits.
+    pub admitted: u64,
+    /// How often it was raised.
+    pub round: u32,
+    /// Units offered in the newest round.
+    pub offered: u64,
+    /// Units ever taken when the newest round was opened.
+    pub taken_at_round: u64,
+    /// When the newest round was opened, moved on for as long as its claims
+    /// come at a good pace.
+    pub round_at: Option<Timestamp>,
+    /// Units ever taken at that time.
+    pub taken_at_pace: u64,
+    /// Since when units that earlier rounds offered are carried along by newer
+    /// ones, moved on as `round_at` is. `None`: there are none.
+    pub carried_at: Option<Timestamp>,
+    /// By how much the next round is widened since too few came.
+    pub boost: u32,
+    /// Every unit was claimed once: what comes back goes to the waitlist.
+    pub waitlist_open: bool,
+}
+
+impl Admission {
+    /// Before the opening. A race has no draw to be counted: places in its
+    /// line are a fraction of its units from the start.
+    pub fn before(config: &SaleConfig) -> Self {
+        let scale = if config.is_draw() {
+            0
+        } else {
+            u64::from(config.units)
+        };
+        Self {
+            scale,
+            ..Self::default()
+        }
+    }
+}
 
 /// What the gates hold, all buckets together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -196,7 +249,7 @@ fn raised(sale: &Sale, mut admission: Admission, gates: Gates, now: Timestamp) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sale::{SaleConfig, tests::phone};
+    use crate::config::tests::phone;
     use serde_json::json;
 
     fn sale(mode: &str) -> Sale {
@@ -395,9 +448,9 @@ mod tests {
     #[test]
     fn a_sample_is_waited_for_and_a_whole_count_is_not() {
         for (expected, first_ms) in [(0, 2_300), (3_600_000, 5_300)] {
-            let mut members = crate::sale::tests::phone();
+            let mut members = phone();
             members.insert("expected_entries".into(), expected.into());
-            let config = crate::sale::SaleConfig::read(members).unwrap();
+            let config = SaleConfig::read(members).unwrap();
             let sale = Sale::new("phone".parse().unwrap(), config, String::new());
             let scale = |ms| {
                 let step = step(&sale, gates(10_000, 0, 0), at(&sale, ms));
@@ -410,9 +463,9 @@ mod tests {
 
     #[test]
     fn a_sample_that_never_came_admits_no_crowd() {
-        let mut members = crate::sale::tests::phone();
+        let mut members = phone();
         members.insert("expected_entries".into(), 3_600_000.into());
-        let config = crate::sale::SaleConfig::read(members).unwrap();
+        let config = SaleConfig::read(members).unwrap();
         let sale = Sale::new("phone".parse().unwrap(), config, String::new());
         let lost = counted(&sale, 0);
         assert_eq!((lost.entries, lost.scale), (3_600_000, 3_600_000));
@@ -481,9 +534,9 @@ mod tests {
 
     #[test]
     fn gates_that_forgot_entries_count_no_draw_by_themselves() {
-        let mut members = crate::sale::tests::phone();
+        let mut members = phone();
         members.insert("expected_entries".into(), 5_000.into());
-        let config = crate::sale::SaleConfig::read(members).unwrap();
+        let config = SaleConfig::read(members).unwrap();
         let mut sale = Sale::new("phone".parse().unwrap(), config, String::new());
         assert_eq!(counted(&sale, 20).entries, 20);
         sale.gates_were_away = true;

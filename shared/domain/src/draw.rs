@@ -9,8 +9,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::admission::Admission;
 use crate::id::{BucketId, PassId, hex};
-use crate::sale::Admission;
 
 /// An entry's number: lower is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]

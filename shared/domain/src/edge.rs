@@ -5,7 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::SaleId;
-use crate::sale::{Mode, Sale};
+use crate::config::Mode;
+use crate::sale::Sale;
 
 /// Of the members and their meaning.
 const VERSION: u32 = 1;
@@ -127,11 +128,11 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sale::SaleConfig;
+    use crate::config::SaleConfig;
     use serde_json::{Value, json};
 
     fn sale(change: Value) -> Sale {
-        let mut members = crate::sale::tests::phone();
+        let mut members = crate::config::tests::phone();
         members.extend(change.as_object().unwrap().clone());
         let config = SaleConfig::read(members).unwrap();
         Sale::new("s".repeat(64).parse().unwrap(), config, String::new())

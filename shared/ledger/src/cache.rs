@@ -77,24 +77,8 @@ impl SaleCache {
     /// # Errors
     /// No answer.
     pub async fn gates(&self, sale: &SaleId) -> Result<Option<Arc<Gates>>, Error> {
-        self.read_gates(sale, AGE_MAX).await
-    }
-
-    /// Gates that should have changed, at most 200 ms old.
-    ///
-    /// # Errors
-    /// No answer.
-    pub async fn refresh_gates(&self, sale: &SaleId) -> Result<Option<Arc<Gates>>, Error> {
-        self.read_gates(sale, AGE_MAX_REFRESHED).await
-    }
-
-    async fn read_gates(
-        &self,
-        sale: &SaleId,
-        age_max: SignedDuration,
-    ) -> Result<Option<Arc<Gates>>, Error> {
         let read = || self.ledger.gates(sale);
-        self.gates.get(sale, self.clock.now(), age_max, read).await
+        self.gates.get(sale, self.clock.now(), AGE_MAX, read).await
     }
 }
 

@@ -97,8 +97,8 @@ pub fn confirming(sale: &SaleId, shopper: &ShopperId) -> Key {
 
 /// How many claims of a bucket's shoppers one window let through without gates.
 /// Beside the bucket's partition, not in it: whoever asks in vain writes here.
-pub fn turns(sale: &SaleId, bucket: BucketId, window: i64) -> Key {
-    Key::new(format!("S#{sale}#L{bucket}"), format!("TURNS#{window}"))
+pub fn permits(sale: &SaleId, bucket: BucketId, window: i64) -> Key {
+    Key::new(format!("S#{sale}#L{bucket}"), format!("PERMITS#{window}"))
 }
 
 /// A shopper's pass.

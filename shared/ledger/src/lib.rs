@@ -10,7 +10,9 @@
 //! | `table` | reads, conditional writes, transactions and how they fail |
 //! | [`sales`] | sales, their secrets, gates and rounds |
 //! | [`resize`] | the units of a live sale, while they change |
+//! | `moves` | units that go from one bucket to another |
 //! | [`orders`] | buckets, orders, what a customer holds |
+//! | `lives` | which life of a bucket its row and its gate are in |
 //! | [`without_gates`] | claims that are taken while the gates are away |
 //! | [`payments`] | intents, webhook events, refunds |
 //! | [`passes`] | passes and shared identities |
@@ -21,6 +23,7 @@ mod cache;
 mod error;
 pub mod key;
 mod lives;
+mod moves;
 pub mod orders;
 pub mod passes;
 pub mod payments;

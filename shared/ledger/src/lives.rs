@@ -6,6 +6,7 @@
 //! Each step holds only if nobody has gone further: claims are taken in no life
 //! but the published one, and a life that gave anything out is never begun
 //! anew from what the ledger knew before.
+//! A life may be closed before it ends: [`crate::without_gates`] says why.
 
 use domain::{BucketId, SaleId};
 
@@ -57,6 +58,25 @@ impl Ledger {
             .number(":epoch", epoch);
         writes
             .check(&key::bucket(sale, bucket))
+            .only_if("epoch = :epoch")
+            .number(":epoch", epoch);
+        Ok(self.table.write(&writes).await?.is_ok())
+    }
+
+    /// Closes a life of a bucket: from now on no gate of it is believed. Says
+    /// whether it is closed, whoever did it; it is not if a later one has begun.
+    ///
+    /// # Errors
+    /// No answer: doing it again is safe.
+    pub async fn close_life(
+        &self,
+        sale: &SaleId,
+        bucket: BucketId,
+        epoch: u64,
+    ) -> Result<bool, Error> {
+        let mut writes = Transaction::new();
+        writes
+            .update(&key::bucket(sale, bucket), "SET closed = :epoch")
             .only_if("epoch = :epoch")
             .number(":epoch", epoch);
         Ok(self.table.write(&writes).await?.is_ok())

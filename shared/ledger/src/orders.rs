@@ -111,6 +111,29 @@ impl Ledger {
         self.table.get(&key::bucket(sale, id)).await
     }
 
+    /// The rows of all buckets of a sale, in their order.
+    ///
+    /// # Errors
+    /// No answer, or one has no row.
+    pub async fn buckets(&self, sale: &SaleId, buckets: u16) -> Result<Vec<Bucket>, Error> {
+        let keys: Vec<_> = (0..buckets)
+            .map(|n| key::bucket(sale, BucketId(n)))
+            .collect();
+        let mut rows = Vec::with_capacity(keys.len());
+        for mut row in self.table.get_many(&keys).await? {
+            let pk = row.remove("pk");
+            let pk = pk.as_ref().and_then(|pk| pk.as_s().ok()).cloned();
+            let bucket: Bucket = from_item(row)?;
+            rows.push((pk.unwrap_or_default(), bucket));
+        }
+        if rows.len() < keys.len() {
+            return Err(Error::Broken(format!("a bucket of {sale} has no row")));
+        }
+        // A bucket's number has three digits in its key.
+        rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(rows.into_iter().map(|(_, bucket)| bucket).collect())
+    }
+
     /// A whole bucket, consistently: what recovery and comparison read.
     ///
     /// # Errors

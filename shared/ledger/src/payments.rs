@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::sales::{any, wake};
-use crate::table::from_item;
+use crate::table::{PartBuilder, from_item};
 use crate::{Error, Item, Ledger, Reason, Transaction, key};
 
 /// How long an event is remembered, in seconds; providers redeliver for days.
@@ -231,17 +231,8 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<bool, Error> {
         let mut writes = Transaction::new();
-        writes
-            .update(
-                &key::order(&order.claim),
-                "SET #status = :pending, changed_at = :now REMOVE pay_until",
-            )
-            .only_if("#status = :paying AND intent = :intent")
-            .name("#status", "status")
-            .text(":paying", OrderStatus::Paying.name())
-            .text(":pending", OrderStatus::PendingPayment.name())
-            .text(":intent", intent.as_str())
-            .number(":now", now.as_millisecond());
+        end_of_attempt(&mut writes, &order.claim, "intent = :intent", now)
+            .text(":intent", intent.as_str());
         Ok(self.table.write(&writes).await?.is_ok())
     }
 
@@ -258,17 +249,8 @@ impl Ledger {
             ..order.clone()
         };
         let mut writes = Transaction::new();
-        writes
-            .update(
-                &key::order(&order.claim),
-                "SET #status = :pending, changed_at = :now REMOVE pay_until",
-            )
-            .only_if("#status = :paying AND attempt = :attempt AND attribute_not_exists(intent)")
-            .name("#status", "status")
-            .text(":paying", OrderStatus::Paying.name())
-            .text(":pending", ended.status.name())
-            .number(":attempt", order.attempt)
-            .number(":now", now.as_millisecond());
+        let unbound = "attempt = :attempt AND attribute_not_exists(intent)";
+        end_of_attempt(&mut writes, &order.claim, unbound, now).number(":attempt", order.attempt);
         Ok(self.table.write(&writes).await?.is_ok().then_some(ended))
     }
 
@@ -517,6 +499,25 @@ impl Ledger {
         }
         Ok(self.table.write(&writes).await?.is_ok())
     }
+}
+
+/// Adds `PAYING → PENDING_PAYMENT`, while this attempt is the one that is open.
+fn end_of_attempt<'a>(
+    writes: &'a mut Transaction,
+    claim: &ClaimId,
+    this_attempt: &str,
+    now: Timestamp,
+) -> PartBuilder<'a> {
+    writes
+        .update(
+            &key::order(claim),
+            "SET #status = :pending, changed_at = :now REMOVE pay_until",
+        )
+        .only_if(&format!("#status = :paying AND {this_attempt}"))
+        .name("#status", "status")
+        .text(":paying", OrderStatus::Paying.name())
+        .text(":pending", OrderStatus::PendingPayment.name())
+        .number(":now", now.as_millisecond())
 }
 
 /// Adds the event's row, unless the event was dealt with before.

@@ -16,12 +16,10 @@ use domain::{BucketId, ClaimId, SaleId, ShopperId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::orders::Bucket;
-use crate::table::from_item;
 use crate::{Error, Ledger, Reason, Transaction, key};
 
-/// A turn's row is of no use after its window; DynamoDB may forget it then.
-const TURN_LIFE_S: i64 = 3_600;
+/// A window's row is of no use once it is over; DynamoDB may forget it then.
+const WINDOW_LIFE_S: i64 = 3_600;
 
 /// What was taken for a shopper: one claim, whatever key it is asked for by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,9 +47,9 @@ pub struct Window {
     pub number: i64,
 }
 
-/// What became of a turn.
+/// What became of asking a window to let a claim through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Permit {
     /// It is the shopper's, and the claim is noted.
     Taken,
     /// The window has let through as many as it may.
@@ -61,25 +59,6 @@ pub enum Turn {
 }
 
 impl Ledger {
-    /// Closes a life of a bucket: from now on no gate of it is believed. Says
-    /// whether it is closed, whoever did it; it is not if a later one has begun.
-    ///
-    /// # Errors
-    /// No answer: doing it again is safe.
-    pub async fn close_life(
-        &self,
-        sale: &SaleId,
-        bucket: BucketId,
-        epoch: u64,
-    ) -> Result<bool, Error> {
-        let mut writes = Transaction::new();
-        writes
-            .update(&key::bucket(sale, bucket), "SET closed = :epoch")
-            .only_if("epoch = :epoch")
-            .number(":epoch", epoch);
-        Ok(self.table.write(&writes).await?.is_ok())
-    }
-
     /// What was taken for a shopper without gates.
     ///
     /// # Errors
@@ -92,12 +71,12 @@ impl Ledger {
         self.table.get(&key::confirming(sale, shopper)).await
     }
 
-    /// Takes a turn of the shopper's home bucket and notes the claim, both or
+    /// Takes a permit of the shopper's home bucket and notes the claim, both or
     /// neither. `instead`: a claim that was noted before and was taken back.
     ///
     /// # Errors
     /// No answer. Doing it again is safe: the claim may be noted.
-    pub async fn take_turn(
+    pub async fn take_permit(
         &self,
         sale: &SaleId,
         home: BucketId,
@@ -105,7 +84,7 @@ impl Ledger {
         shopper: &ShopperId,
         confirming: &Confirming,
         instead: Option<&ClaimId>,
-    ) -> Result<Turn, Error> {
+    ) -> Result<Permit, Error> {
         let mut writes = Transaction::new();
         let part = writes.put(&key::confirming(sale, shopper), confirming)?;
         match instead {
@@ -114,10 +93,10 @@ impl Ledger {
                 .only_if("attribute_not_exists(pk) OR claim = :instead")
                 .text(":instead", claim.to_string()),
         };
-        let expires_at = confirming.taken_at.as_second() + TURN_LIFE_S;
+        let expires_at = confirming.taken_at.as_second() + WINDOW_LIFE_S;
         writes
             .update(
-                &key::turns(sale, home, window.number),
+                &key::permits(sale, home, window.number),
                 "ADD taken :one SET expires_at = :later",
             )
             .only_if("attribute_not_exists(taken) OR taken < :most")
@@ -125,32 +104,9 @@ impl Ledger {
             .number(":later", expires_at)
             .number(":most", window.claims);
         Ok(match self.table.write(&writes).await? {
-            Ok(()) => Turn::Taken,
-            Err(reasons) if reasons[0] != Reason::None => Turn::Other,
-            Err(_) => Turn::Busy,
+            Ok(()) => Permit::Taken,
+            Err(reasons) if reasons[0] != Reason::None => Permit::Other,
+            Err(_) => Permit::Busy,
         })
-    }
-
-    /// The rows of all buckets of a sale, in their order.
-    ///
-    /// # Errors
-    /// No answer, or one has no row.
-    pub async fn buckets(&self, sale: &SaleId, buckets: u16) -> Result<Vec<Bucket>, Error> {
-        let keys: Vec<_> = (0..buckets)
-            .map(|n| key::bucket(sale, BucketId(n)))
-            .collect();
-        let mut rows = Vec::with_capacity(keys.len());
-        for mut row in self.table.get_many(&keys).await? {
-            let pk = row.remove("pk");
-            let pk = pk.as_ref().and_then(|pk| pk.as_s().ok()).cloned();
-            let bucket: Bucket = from_item(row)?;
-            rows.push((pk.unwrap_or_default(), bucket));
-        }
-        if rows.len() < keys.len() {
-            return Err(Error::Broken(format!("a bucket of {sale} has no row")));
-        }
-        // A bucket's number has three digits in its key.
-        rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(rows.into_iter().map(|(_, bucket)| bucket).collect())
     }
 }

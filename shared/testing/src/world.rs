@@ -1,6 +1,6 @@
 //! A sale that is on, with nothing between a test and its parts.
 
-use domain::sale::SaleConfig;
+use domain::config::SaleConfig;
 use domain::slot::{GateAddress, Gates};
 use domain::{BucketId, ClaimId, IdempotencyKey, Order, OrderStatus, Sale, SaleId, ShopperId};
 use gate::{Ask, Decision, Gate, Hold};

@@ -5,8 +5,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::admission::Admission;
 use domain::draw::{Drawn, Ticket, secret_bytes};
-use domain::sale::Admission;
 use jiff::Timestamp;
 use runtime::Settings;
 use serde_json::Value;

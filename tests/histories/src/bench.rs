@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::Credentials;
-use domain::sale::SaleConfig;
+use domain::config::SaleConfig;
 use domain::slot::{GateAddress, Gates, SLOTS, tag};
 use domain::{BucketId, Sale, SaleId};
 use gate::Gate;

@@ -2,7 +2,7 @@
 //! figures that it rests on are here, each with its reason.
 
 use api::{Call, Problem};
-use domain::sale::{Mode, SaleConfig, UNITS_MAX};
+use domain::config::{Mode, SaleConfig, UNITS_MAX};
 use runtime::{MissingSetting, Settings};
 
 use super::{Check, check, unknown};

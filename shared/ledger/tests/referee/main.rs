@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod buckets;
 mod create;
 mod deliveries;
 mod described;

@@ -1,9 +1,8 @@
 //! Claims that are taken while the gates are away.
 
-use domain::BucketId;
 use futures::future::join_all;
 use jiff::SignedDuration;
-use ledger::without_gates::{Confirming, Turn, Window};
+use ledger::without_gates::{Confirming, Permit, Window};
 use testing::Bucket;
 
 use crate::shelf::Shelf;
@@ -27,84 +26,48 @@ fn taken(shelf: &Shelf, shopper: &str) -> Confirming {
     }
 }
 
-async fn turn(shelf: &Shelf, shopper: &str, window: Window) -> Turn {
+async fn permit(shelf: &Shelf, shopper: &str, window: Window) -> Permit {
     let Bucket { sale, id, .. } = &shelf.bucket;
     let taken = taken(shelf, shopper);
     let shopper = shopper.parse().unwrap();
-    let turn = shelf
+    let permit = shelf
         .ledger
-        .take_turn(sale, *id, window, &shopper, &taken, None);
-    turn.await.unwrap()
+        .take_permit(sale, *id, window, &shopper, &taken, None);
+    permit.await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_window_lets_so_many_through_however_many_ask_at_once() {
     let shelf = Shelf::new(10).await;
     let shoppers: Vec<_> = (0..40).map(|n| format!("u_{n}")).collect();
-    let turns = shoppers.iter().map(|shopper| turn(&shelf, shopper, WINDOW));
-    let turns = join_all(turns).await;
-    let of = |what| turns.iter().filter(|turn| **turn == what).count();
-    assert_eq!((of(Turn::Taken), of(Turn::Busy)), (5, 35));
+    let permits = shoppers
+        .iter()
+        .map(|shopper| permit(&shelf, shopper, WINDOW));
+    let permits = join_all(permits).await;
+    let of = |what| permits.iter().filter(|permit| **permit == what).count();
+    assert_eq!((of(Permit::Taken), of(Permit::Busy)), (5, 35));
     // Nobody who was not let through is noted.
-    for (shopper, turn) in shoppers.iter().zip(&turns) {
+    for (shopper, permit) in shoppers.iter().zip(&permits) {
         let (sale, shopper) = (&shelf.bucket.sale, shopper.parse().unwrap());
         let noted = shelf.ledger.confirming(sale, &shopper).await.unwrap();
-        assert_eq!(noted.is_some(), *turn == Turn::Taken);
+        assert_eq!(noted.is_some(), *permit == Permit::Taken);
     }
     let next = Window {
         number: WINDOW.number + 1,
         ..WINDOW
     };
-    assert_eq!(turn(&shelf, "later", next).await, Turn::Taken);
+    assert_eq!(permit(&shelf, "later", next).await, Permit::Taken);
 }
 
 #[tokio::test]
-async fn a_shopper_is_noted_once_and_a_repetition_takes_no_turn() {
+async fn a_shopper_is_noted_once_and_a_repetition_takes_no_permit() {
     let shelf = Shelf::new(10).await;
-    assert_eq!(turn(&shelf, "u", WINDOW).await, Turn::Taken);
+    assert_eq!(permit(&shelf, "u", WINDOW).await, Permit::Taken);
     for _ in 0..10 {
-        assert_eq!(turn(&shelf, "u", WINDOW).await, Turn::Other);
+        assert_eq!(permit(&shelf, "u", WINDOW).await, Permit::Other);
     }
-    let others = ["a", "b", "c", "d", "e"].map(|shopper| turn(&shelf, shopper, WINDOW));
+    let others = ["a", "b", "c", "d", "e"].map(|shopper| permit(&shelf, shopper, WINDOW));
     let others = join_all(others).await;
-    let taken = others.iter().filter(|turn| **turn == Turn::Taken);
+    let taken = others.iter().filter(|permit| **permit == Permit::Taken);
     assert_eq!(taken.count(), 4);
-}
-
-#[tokio::test]
-async fn a_life_is_closed_for_good_and_only_while_it_is_the_rows() {
-    let shelf = Shelf::new(10).await;
-    let Bucket { sale, id, .. } = &shelf.bucket;
-    let close = |epoch| shelf.ledger.close_life(sale, *id, epoch);
-    assert!(!close(2).await.unwrap(), "it has not begun");
-    assert_eq!(shelf.row().await.closed, 0);
-    for _ in 0..2 {
-        assert!(close(1).await.unwrap());
-        assert_eq!(shelf.row().await.closed, 1);
-    }
-    // Orders are written in it all the same: the ledger decides.
-    let now = shelf.now();
-    shelf
-        .bucket
-        .order("u", now, SignedDuration::from_mins(10))
-        .await;
-    assert_eq!(shelf.row().await.spare, 9);
-}
-
-#[tokio::test]
-async fn rows_of_all_buckets_come_in_their_order() {
-    let shelf = Shelf::new(10).await;
-    let sale = "other".parse().unwrap();
-    for n in 0..12u16 {
-        let row = ledger::orders::Bucket::new(u32::from(n), 1);
-        shelf
-            .ledger
-            .put_bucket(&sale, BucketId(n), &row)
-            .await
-            .unwrap();
-    }
-    let rows = shelf.ledger.buckets(&sale, 12).await.unwrap();
-    let capacities: Vec<_> = rows.iter().map(|row| row.capacity).collect();
-    assert_eq!(capacities, (0..12).collect::<Vec<_>>());
-    assert!(shelf.ledger.buckets(&sale, 13).await.is_err());
 }
