@@ -99,6 +99,39 @@ async fn k01_the_stage_is_no_part_of_a_path() {
     assert_eq!(invoke(&shop, "status-function", &odd).await.0, 404);
 }
 
+/// A body that is said to be base64 and is none is what was sent wrongly: each
+/// call that reads its body refuses it, and the next call is answered.
+#[tokio::test]
+async fn c12_a_body_that_is_no_base64_is_refused() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({})).await;
+    let shopper = sale.shopper("ada").await;
+    sale.opened().await;
+    let claim = claim_event("$default", "/v1/sales/x/claims", &sale.id, &shopper);
+    let route = "POST /v1/webhooks/{provider}";
+    let to = json!({"provider": "sandbox"});
+    let webhook = event("$default", route, "/v1/webhooks/sandbox", to);
+    for (function, mut event, error) in [
+        ("claim-function", claim, "malformed_request"),
+        ("payment-function", webhook, "invalid_signature"),
+    ] {
+        event["headers"] = json!({"sale-pass": shopper.pass, "idempotency-key": shopper.key()});
+        event["isBase64Encoded"] = true.into();
+        // The last one would do, taken as it is.
+        for body in ["%%%", "e30", "e30=\n", "é", "{}"] {
+            event["body"] = body.into();
+            let (status, answer) = invoke(&shop, function, &event).await;
+            assert_eq!((status, &answer["error"]), (400, &json!(error)), "{body}");
+        }
+    }
+    // The control: the same claim, encoded as it should be.
+    let mut event = claim_event("$default", "/v1/sales/x/claims", &sale.id, &shopper);
+    event["headers"] = json!({"sale-pass": shopper.pass, "idempotency-key": shopper.key()});
+    event["isBase64Encoded"] = true.into();
+    event["body"] = "e30=".into();
+    assert_eq!(invoke(&shop, "claim-function", &event).await.0, 201);
+}
+
 #[tokio::test]
 async fn k02_headers_count_whatever_their_case() {
     let shop = Shop::quiet().await;
