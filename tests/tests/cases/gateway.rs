@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use local::Options;
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::link::Condition;
-use tests::{Answer, Link, Shop, Shopper};
+use tests::{Answer, Link, Shop, Shopper, all, eventually};
 
 /// A call as API Gateway hands it to a function, on some stage.
 fn event(stage: &str, route: &str, raw_path: &str, parameters: Value) -> Value {
@@ -234,47 +234,9 @@ async fn k03_a_preflight_needs_no_token_and_every_error_can_be_read() {
         );
     }
     // Errors of each kind, from the gateway and from functions.
-    let claim = |origin| {
-        shopper
-            .claim_request("short", "{}")
-            .header("origin", origin)
-    };
-    sale.opened().await;
-    sale.turn("pause").await;
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    let cases = [
-        (
-            401,
-            shop.request(Method::POST, &sale.path("/claims"))
-                .header("origin", ours),
-        ),
-        (400, claim(ours)),
-        (
-            404,
-            shop.request(Method::GET, "/v1/sales/none")
-                .header("origin", ours),
-        ),
-        (
-            422,
-            shopper
-                .claim_request("a-good-key", r#"{"x": 1}"#)
-                .header("origin", ours),
-        ),
-        (
-            503,
-            shopper
-                .sale_request(Method::POST, "/entries")
-                .header("origin", ours),
-        ),
-    ];
-    for (status, request) in cases {
-        let answer = Answer::of(request).await;
-        // A paused sale refuses before it looks at the body.
-        assert!(
-            answer.status == status || answer.status == 503,
-            "{status}: {:#}",
-            answer.json
-        );
+    let readable = async |status: u16, request: RequestBuilder| {
+        let answer = Answer::of(request.header("origin", ours)).await;
+        let answer = answer.expect(status);
         assert_eq!(
             answer.header("access-control-allow-origin"),
             ours,
@@ -285,8 +247,49 @@ async fn k03_a_preflight_needs_no_token_and_every_error_can_be_read() {
             "retry-after"
         );
         assert!(answer.header("access-control-allow-credentials").is_empty());
-    }
-    let foreign = Answer::of(claim(theirs)).await;
+        answer
+    };
+    let claim = |shopper: &Shopper<'_>| shopper.claim_request(&shopper.key(), "{}");
+    let slow = shop.sale(json!({"units": 9, "race_rate_per_s": 1})).await;
+    let hasty = slow.crowd(5).await;
+    sale.opened().await;
+    slow.opened().await;
+    let sessionless = shop.request(Method::POST, &sale.path("/claims"));
+    readable(401, sessionless).await;
+    readable(400, shopper.claim_request("short", "{}")).await;
+    readable(404, shop.request(Method::GET, "/v1/sales/none")).await;
+    let unknown = shopper.claim_request(&shopper.key(), r#"{"x": 1}"#);
+    readable(422, unknown).await;
+    shopper.claim().await.expect(201);
+    let late = sale.shopper("late").await;
+    readable(409, claim(&late)).await;
+    // All at once are more than one in a second.
+    let answers = all(hasty.iter().map(|one| Answer::of(claim(one)))).await;
+    let refused = answers.iter().position(|answer| answer.status == 429);
+    let again = claim(&hasty[refused.unwrap()]);
+    eventually(
+        "a second has begun in which one was let in",
+        10,
+        async || {
+            let first = Answer::of(claim(slow.crowd(1).await.first().unwrap())).await;
+            first.is_yes().then_some(())
+        },
+    )
+    .await;
+    let busy = readable(429, again).await;
+    assert!(!busy.header("retry-after").is_empty());
+    // A function that dies is answered for by the gateway.
+    shop.system.kill("claim-function").unwrap();
+    readable(500, claim(&late)).await;
+    shop.system.revive("claim-function").unwrap();
+    sale.turn("pause").await;
+    let paused = eventually("the pause is seen", 5, async || {
+        let answer = late.claim().await;
+        (answer.error() == "paused").then_some(claim(&late))
+    });
+    let paused = readable(503, paused.await).await;
+    assert!(!paused.header("retry-after").is_empty());
+    let foreign = Answer::of(claim(&late).header("origin", theirs)).await;
     assert!(foreign.header("access-control-allow-origin").is_empty());
 }
 
