@@ -17,7 +17,7 @@ use runtime::{Environment, Metric};
 use serde_json::{Value, json};
 use testing::http_event::{http_event, merge, session};
 use testing::{Asked, Fate, Metrics, judged, metrics_of};
-use tests::{OnSale, Shop, Shopper};
+use tests::{OnSale, Shop, Shopper, eventually};
 
 const CLAIMS: &str = "POST /v1/sales/{sale}/claims";
 
@@ -103,6 +103,50 @@ async fn claims_are_counted_by_their_answers() {
     // What was read of a sale is kept for a second.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     counter.counts(&sale, &second, "key-of-b", "paused").await;
+}
+
+/// Nothing of a "sold out" outlives it: the instance that said it sells the unit that
+/// came back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a03_an_instance_that_said_sold_out_sells_what_comes_back() {
+    let shop = Shop::quiet().await;
+    let counter = Counter::new(&shop.environment("claim-function")).await;
+    let controller = shop.controller().await;
+    let sale = shop.sale(json!({"units": 1})).await;
+    let (first, second) = (
+        sale.shopper("shopper-a").await,
+        sale.shopper("shopper-b").await,
+    );
+    sale.opened().await;
+    counter.counts(&sale, &first, "key-of-a", "claimed").await;
+    counter.counts(&sale, &second, "key-of-b", "sold_out").await;
+    // The place in line, which a page keeps.
+    let answer = second.claim_as("key-of-b").await;
+    answer.expect_problem(409, "sold_out");
+    assert!(second.entry.get().is_some());
+    controller.tick().await.unwrap();
+    sale.reaches("ALL_CLAIMED").await;
+    assert_eq!(sale.count("free").await, 0);
+
+    let hold = first.claim_as("key-of-a").await.expect(200).json;
+    first.ordered(&hold).await;
+    first.give_back(&hold).await.expect(200);
+    assert_eq!(sale.count("free").await, 1);
+    controller.tick().await.unwrap();
+    let status = sale.reaches("LIVE").await;
+    assert_eq!(
+        (&status["stock"], &status["free"]),
+        (&json!("AVAILABLE"), &json!(1))
+    );
+    // What was read of a sale is kept for a second.
+    let claimed = eventually("the same instance sells it", 2, async || {
+        let (status, metrics) = counter.claim(&sale.id, &second, "key-of-b").await;
+        (status < 300).then_some(metrics)
+    });
+    let dimensions = [("sale", sale.id.as_str()), ("answer", "claimed")];
+    assert_eq!(claimed.await.series(Metric::Claims, &dimensions), [1.0]);
+    sale.comes_to("held", 1).await;
+    sale.rest().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

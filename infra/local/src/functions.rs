@@ -73,7 +73,7 @@ impl<F: HttpFunction> Instance for Http<F> {
             let mut context = lambda_http::Context::default();
             context.request_id = invocation.request_id;
             context.deadline = invocation.deadline.as_millisecond() as u64;
-            let request = Request::from(request).with_lambda_context(context);
+            let request = Request::from(api::readable(request)).with_lambda_context(context);
             let response = api::invoke(&self.0, request).await;
             Ok(serde_json::to_vec(&payload(response))?)
         })

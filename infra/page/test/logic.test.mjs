@@ -51,6 +51,29 @@ test('the countdown is right to a tenth of a second, whatever the date and the w
   assert.ok(Math.abs(once) < 1_000, `${once}`);
 });
 
+test('a device whose date is five minutes off counts down as any other', () => {
+  const Right = Date;
+  for (const off of [-300_000, 300_000]) {
+    class Wrong extends Right {
+      constructor(...parts) { super(...(parts.length ? parts : [Right.now() + off])); }
+      static now() { return Right.now() + off; }
+    }
+    globalThis.Date = Wrong;
+    try {
+      assert.ok(Math.abs(Date.now() - Right.now() - off) < 100);
+      // As the page makes it, 300 ms from the server.
+      const clock = new ServerClock();
+      const told = Date.parse(new Right().toISOString());
+      clock.sample(told, clock.tick() - 150, clock.tick() + 150);
+      assert.ok(Math.abs(clock.now() - Right.now()) < 1_000, `${off}`);
+      const before = status({ opens_at: new Right(Right.now() + 60_000).toISOString(), closes_at: new Right(Right.now() + 90_000).toISOString() });
+      assert.equal(phaseOf({ sale: SALE, status: before, mine: {} }, clock.now()), 'early');
+    } finally {
+      globalThis.Date = Right;
+    }
+  }
+});
+
 test('what is no time sets no clock', () => {
   const clock = new ServerClock(() => 0);
   clock.sample(NaN, 0, 0);

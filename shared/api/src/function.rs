@@ -4,10 +4,12 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use lambda_http::{Body, Request, Response, service_fn};
+use lambda_http::request::LambdaRequest;
+use lambda_http::{Adapter, Body, LambdaEvent, Request, Response, lambda_runtime, service_fn};
 use runtime::Environment;
+use tower::util::MapRequest;
 
-use crate::{Call, Code, Problem, Reply};
+use crate::{Call, Code, Problem, Reply, readable};
 
 /// Largest body of any request, in bytes: a provider's webhook, which is a few
 /// kilobytes, and far below what the gateway hands over.
@@ -37,11 +39,15 @@ pub async fn serve<F: HttpFunction>() -> Result<(), lambda_http::Error> {
     let environment = Environment::load().await?;
     runtime::start_telemetry(&environment.settings);
     let function = Arc::new(F::start(&environment).await?);
-    lambda_http::run(service_fn(move |request: Request| {
+    let answers = Adapter::from(service_fn(move |request: Request| {
         let function = Arc::clone(&function);
         async move { Ok::<_, std::convert::Infallible>(invoke(&*function, request).await) }
-    }))
-    .await
+    }));
+    // `lambda_http::run` with one step before it.
+    let made = |event: LambdaEvent<LambdaRequest>| {
+        LambdaEvent::new(readable(event.payload), event.context)
+    };
+    lambda_runtime::run(MapRequest::new(answers, made)).await
 }
 
 /// Answers one request, whatever happens, and logs it once: ids and the

@@ -441,6 +441,86 @@ fn a_token_is_for_one_purpose() {
     assert_eq!(world.check(&token), Err(Invalid));
 }
 
+/// An entry admits: all of this for it too.
+#[test]
+fn an_entry_is_as_hard_to_forge() {
+    let world = World::new();
+    let entry = world.entry();
+    let claims = part(&entry, 1);
+    let header = |alg: &str, kid: Value| json!({"alg": alg, "typ": "entry+jwt", "kid": kid});
+    let good = header("ES256", json!(KID));
+    let ours = |header: &Value, claims: &Value| signed_by(&world.signer, header, &encoded(claims));
+    assert!(world.check_entry(&ours(&good, &claims)).is_ok());
+
+    let signature = entry.rsplit_once('.').unwrap().1;
+    let mut forged = Vec::new();
+    for alg in [
+        "none", "None", "nOnE", "", "HS256", "RS256", "ES384", "EdDSA",
+    ] {
+        let header = header(alg, json!(KID));
+        let message = format!("{}.{}", encoded(&header), encoded(&claims));
+        forged.push(format!("{message}."));
+        forged.push(format!("{message}.{signature}"));
+        forged.push(message);
+        forged.push(ours(&header, &claims));
+    }
+    let jwks = world.keys.jwks();
+    let der = public_der(&world.signer);
+    let pem = STANDARD.encode(&der);
+    let pem = format!("-----BEGIN PUBLIC KEY-----\n{pem}\n-----END PUBLIC KEY-----\n");
+    for secret in [
+        pem.as_bytes(),
+        &der,
+        serde_json::to_string(&jwks).unwrap().as_bytes(),
+        serde_json::to_string(&jwks.keys[0]).unwrap().as_bytes(),
+        &[0; 32],
+    ] {
+        forged.push(with_secret("entry+jwt", Some(KID), &claims, secret));
+    }
+    for kid in [
+        json!(null),
+        json!(NEXT_KID),
+        json!(""),
+        json!("../../dev/null"),
+        json!([KID]),
+    ] {
+        forged.push(ours(&header("ES256", kid), &claims));
+    }
+    let settings = settings(NEXT_KEY);
+    let stranger = Signer::load(&settings).unwrap();
+    let mut brought = good.clone();
+    brought["jwk"] = json!(Keys::load(&settings).unwrap().jwks().keys[0]);
+    brought["jwk"]["kid"] = KID.into();
+    forged.push(signed_by(&stranger, &good, &encoded(&claims)));
+    forged.push(signed_by(&stranger, &brought, &encoded(&claims)));
+    // The best ticket, under the signature of another.
+    let mut better = claims.clone();
+    better["ticket"] = json!(0.0);
+    forged.push(format!(
+        "{}.{}.{signature}",
+        encoded(&good),
+        encoded(&better)
+    ));
+    for claim in ["iss", "aud", "sub", "pass", "ticket", "exp"] {
+        let mut less = claims.clone();
+        less.as_object_mut().unwrap().remove(claim).unwrap();
+        forged.push(ours(&good, &less));
+    }
+    for token in forged {
+        assert_eq!(world.check_entry(&token), Err(Invalid), "{token}");
+        let World {
+            keys,
+            edge,
+            sale,
+            shopper,
+            pass_id,
+            ..
+        } = &world;
+        let proof = keys.proof_of(edge, &token, sale, shopper, pass_id, at(0));
+        assert_eq!(proof, Err(Invalid), "{token}");
+    }
+}
+
 #[test]
 fn a_token_is_for_one_sale_and_one_shopper() {
     let world = World::new();

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use local::Options;
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::link::Condition;
-use tests::{Answer, Link, Shop, Shopper};
+use tests::{Answer, Link, Shop, Shopper, all, eventually};
 
 /// A call as API Gateway hands it to a function, on some stage.
 fn event(stage: &str, route: &str, raw_path: &str, parameters: Value) -> Value {
@@ -97,6 +97,39 @@ async fn k01_the_stage_is_no_part_of_a_path() {
     // A route that is wired to the wrong function is not found there.
     let odd = event("prod", "GET /v1/nowhere", "/v1/nowhere", json!({}));
     assert_eq!(invoke(&shop, "status-function", &odd).await.0, 404);
+}
+
+/// A body that is said to be base64 and is none is what was sent wrongly: each
+/// call that reads its body refuses it, and the next call is answered.
+#[tokio::test]
+async fn c12_a_body_that_is_no_base64_is_refused() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({})).await;
+    let shopper = sale.shopper("ada").await;
+    sale.opened().await;
+    let claim = claim_event("$default", "/v1/sales/x/claims", &sale.id, &shopper);
+    let route = "POST /v1/webhooks/{provider}";
+    let to = json!({"provider": "sandbox"});
+    let webhook = event("$default", route, "/v1/webhooks/sandbox", to);
+    for (function, mut event, error) in [
+        ("claim-function", claim, "malformed_request"),
+        ("payment-function", webhook, "invalid_signature"),
+    ] {
+        event["headers"] = json!({"sale-pass": shopper.pass, "idempotency-key": shopper.key()});
+        event["isBase64Encoded"] = true.into();
+        // The last one would do, taken as it is.
+        for body in ["%%%", "e30", "e30=\n", "é", "{}"] {
+            event["body"] = body.into();
+            let (status, answer) = invoke(&shop, function, &event).await;
+            assert_eq!((status, &answer["error"]), (400, &json!(error)), "{body}");
+        }
+    }
+    // The control: the same claim, encoded as it should be.
+    let mut event = claim_event("$default", "/v1/sales/x/claims", &sale.id, &shopper);
+    event["headers"] = json!({"sale-pass": shopper.pass, "idempotency-key": shopper.key()});
+    event["isBase64Encoded"] = true.into();
+    event["body"] = "e30=".into();
+    assert_eq!(invoke(&shop, "claim-function", &event).await.0, 201);
 }
 
 #[tokio::test]
@@ -201,47 +234,9 @@ async fn k03_a_preflight_needs_no_token_and_every_error_can_be_read() {
         );
     }
     // Errors of each kind, from the gateway and from functions.
-    let claim = |origin| {
-        shopper
-            .claim_request("short", "{}")
-            .header("origin", origin)
-    };
-    sale.opened().await;
-    sale.turn("pause").await;
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    let cases = [
-        (
-            401,
-            shop.request(Method::POST, &sale.path("/claims"))
-                .header("origin", ours),
-        ),
-        (400, claim(ours)),
-        (
-            404,
-            shop.request(Method::GET, "/v1/sales/none")
-                .header("origin", ours),
-        ),
-        (
-            422,
-            shopper
-                .claim_request("a-good-key", r#"{"x": 1}"#)
-                .header("origin", ours),
-        ),
-        (
-            503,
-            shopper
-                .sale_request(Method::POST, "/entries")
-                .header("origin", ours),
-        ),
-    ];
-    for (status, request) in cases {
-        let answer = Answer::of(request).await;
-        // A paused sale refuses before it looks at the body.
-        assert!(
-            answer.status == status || answer.status == 503,
-            "{status}: {:#}",
-            answer.json
-        );
+    let readable = async |status: u16, request: RequestBuilder| {
+        let answer = Answer::of(request.header("origin", ours)).await;
+        let answer = answer.expect(status);
         assert_eq!(
             answer.header("access-control-allow-origin"),
             ours,
@@ -252,8 +247,49 @@ async fn k03_a_preflight_needs_no_token_and_every_error_can_be_read() {
             "retry-after"
         );
         assert!(answer.header("access-control-allow-credentials").is_empty());
-    }
-    let foreign = Answer::of(claim(theirs)).await;
+        answer
+    };
+    let claim = |shopper: &Shopper<'_>| shopper.claim_request(&shopper.key(), "{}");
+    let slow = shop.sale(json!({"units": 9, "race_rate_per_s": 1})).await;
+    let hasty = slow.crowd(5).await;
+    sale.opened().await;
+    slow.opened().await;
+    let sessionless = shop.request(Method::POST, &sale.path("/claims"));
+    readable(401, sessionless).await;
+    readable(400, shopper.claim_request("short", "{}")).await;
+    readable(404, shop.request(Method::GET, "/v1/sales/none")).await;
+    let unknown = shopper.claim_request(&shopper.key(), r#"{"x": 1}"#);
+    readable(422, unknown).await;
+    shopper.claim().await.expect(201);
+    let late = sale.shopper("late").await;
+    readable(409, claim(&late)).await;
+    // All at once are more than one in a second.
+    let answers = all(hasty.iter().map(|one| Answer::of(claim(one)))).await;
+    let refused = answers.iter().position(|answer| answer.status == 429);
+    let again = claim(&hasty[refused.unwrap()]);
+    eventually(
+        "a second has begun in which one was let in",
+        10,
+        async || {
+            let first = Answer::of(claim(slow.crowd(1).await.first().unwrap())).await;
+            first.is_yes().then_some(())
+        },
+    )
+    .await;
+    let busy = readable(429, again).await;
+    assert!(!busy.header("retry-after").is_empty());
+    // A function that dies is answered for by the gateway.
+    shop.system.kill("claim-function").unwrap();
+    readable(500, claim(&late)).await;
+    shop.system.revive("claim-function").unwrap();
+    sale.turn("pause").await;
+    let paused = eventually("the pause is seen", 5, async || {
+        let answer = late.claim().await;
+        (answer.error() == "paused").then_some(claim(&late))
+    });
+    let paused = readable(503, paused.await).await;
+    assert!(!paused.header("retry-after").is_empty());
+    let foreign = Answer::of(claim(&late).header("origin", theirs)).await;
     assert!(foreign.header("access-control-allow-origin").is_empty());
 }
 

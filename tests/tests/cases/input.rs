@@ -179,7 +179,7 @@ async fn a_wrong_field_is_named_by_every_call() {
         json!({"client_secret": secret, "outcome": "succeed",
             "captured": {"amount": amount, "currency": currency}})
     };
-    let cases: [(&str, &str, Vec<Value>); 12] = [
+    let cases: [(&str, &str, Vec<Value>); 14] = [
         (
             "passes",
             "device",
@@ -221,6 +221,7 @@ async fn a_wrong_field_is_named_by_every_call() {
             vec![
                 json!({"outcome": "succeed"}),
                 json!({"outcome": "decline", "client_secret": 1}),
+                json!({"outcome": "succeed", "client_secret": null}),
             ],
         ),
         (
@@ -230,12 +231,24 @@ async fn a_wrong_field_is_named_by_every_call() {
                 json!({"client_secret": secret}),
                 json!({"client_secret": secret, "outcome": "perhaps"}),
                 json!({"client_secret": secret, "outcome": true}),
+                json!({"client_secret": secret, "outcome": null}),
+                json!({"client_secret": secret, "outcome": ""}),
             ],
         ),
         (
             "confirm",
             "captured",
-            vec![json!({"client_secret": secret, "outcome": "succeed", "captured": 1})],
+            vec![
+                json!({"client_secret": secret, "outcome": "succeed", "captured": 1}),
+                json!({"client_secret": secret, "outcome": "succeed", "captured": null}),
+                json!({"client_secret": secret, "outcome": "succeed", "captured": []}),
+            ],
+        ),
+        (
+            "confirm",
+            "captured.x",
+            vec![json!({"client_secret": secret, "outcome": "succeed",
+                "captured": {"amount": 1, "currency": "INR", "x": 1}})],
         ),
         (
             "confirm",
@@ -246,6 +259,7 @@ async fn a_wrong_field_is_named_by_every_call() {
                 captured(json!(1.5), json!("INR")),
                 captured(json!(null), json!("INR")),
                 captured(json!(1_u64 << 53), json!("INR")),
+                json!({"client_secret": secret, "outcome": "succeed", "captured": {"currency": "INR"}}),
             ],
         ),
         (
@@ -256,6 +270,7 @@ async fn a_wrong_field_is_named_by_every_call() {
                 captured(json!(1), json!("XXX")),
                 captured(json!(1), json!(1)),
                 captured(json!(1), json!(null)),
+                json!({"client_secret": secret, "outcome": "succeed", "captured": {"amount": 1}}),
             ],
         ),
         (
@@ -283,6 +298,15 @@ async fn a_wrong_field_is_named_by_every_call() {
         ),
         (
             "change",
+            "name",
+            vec![
+                json!({"name": ""}),
+                json!({"name": null}),
+                json!({"units": 4, "name": 1}),
+            ],
+        ),
+        (
+            "change",
             "units",
             vec![
                 json!({"units": 0}),
@@ -301,6 +325,13 @@ async fn a_wrong_field_is_named_by_every_call() {
             answer.expect_fields(&[field]);
         }
     }
+    // A secret that is none opens nothing, whatever its length.
+    let confirm = calls.iter().find(|call| call.name == "confirm").unwrap();
+    for wrong in ["", "x", &"s".repeat(100_000)] {
+        let body = json!({"client_secret": wrong, "outcome": "succeed"});
+        let answer = confirm.with(&sale, body.to_string()).await;
+        answer.expect_problem(404, "not_found");
+    }
     for bucket in ["x", "-1", "1", "99999999999", "1.0", "", "%00"] {
         let rest = format!("/report?bucket={bucket}");
         sale.admin(Method::GET, &rest, &Value::Null)
@@ -314,6 +345,7 @@ async fn a_wrong_field_is_named_by_every_call() {
         json!({"limit_per_customer": 3}),
         json!({"mode": "draw"}),
         json!({"buckets": 2}),
+        json!({"units": 4, "name": "Other"}),
     ] {
         sale.admin(Method::PATCH, "", &changes)
             .await
@@ -364,8 +396,26 @@ async fn every_field_of_a_sale_is_checked() {
                 long(200),
             ],
         ),
-        words("sku", vec![json!(""), json!("  "), long(65)]),
-        words("name", vec![json!(""), json!(" "), long(201)]),
+        words(
+            "sku",
+            vec![
+                json!(""),
+                json!("  "),
+                json!("a\nb"),
+                json!("\u{0}"),
+                long(65),
+            ],
+        ),
+        words(
+            "name",
+            vec![
+                json!(""),
+                json!(" "),
+                json!("a\tb"),
+                json!("a\u{85}b"),
+                long(201),
+            ],
+        ),
         words("mode", vec![json!(""), json!("lottery"), json!("Draw")]),
         words("opens_at", vec![json!("soon")]),
         words(
@@ -388,25 +438,19 @@ async fn every_field_of_a_sale_is_checked() {
         ),
         ("identity_limits", vec![json!(1), json!(null), json!([])]),
     ];
-    let create = async |draft: Value| shop.admin(Method::POST, "/v1/admin/sales", &draft).await;
-    for (field, values) in cases {
-        for value in values {
-            let mut draft = shop.draft(json!({field: value}));
-            if field == "mode" {
-                // Of no mode, its field would be unknown too.
-                draft.remove("race_rate_per_s");
-            }
-            let answer = create(draft.into()).await;
-            assert_eq!(
-                answer.fields(),
-                [field],
-                "{field} {value}: {:#}",
-                answer.json
-            );
-        }
-    }
+    let mut cases: Vec<(String, Value)> = cases
+        .into_iter()
+        .flat_map(|(field, values)| {
+            let change = move |value| (field.to_owned(), json!({field: value}));
+            values.into_iter().map(change)
+        })
+        .collect();
     for (field, value) in [
         ("price.amount", json!({"amount": "1", "currency": "INR"})),
+        ("price.amount", json!({"amount": null, "currency": "INR"})),
+        ("price.amount", json!({"amount": true, "currency": "INR"})),
+        ("price.amount", json!({"amount": [], "currency": "INR"})),
+        ("price.amount", json!({"amount": -1, "currency": "INR"})),
         ("price.amount", json!({"currency": "INR"})),
         ("price.currency", json!({"amount": 1})),
         ("price.currency", json!({"amount": 1, "currency": "inr"})),
@@ -417,31 +461,48 @@ async fn every_field_of_a_sale_is_checked() {
             json!({"amount": 1, "currency": "INR", "display": "x"}),
         ),
     ] {
-        create(shop.draft(json!({"price": value})).into())
-            .await
-            .expect_fields(&[field]);
+        cases.push((field.to_owned(), json!({"price": value})));
     }
-    for (field, value) in [
-        ("identity_limits.phone", json!({"phone": 0})),
-        ("identity_limits.phone", json!({"phone": "1"})),
-        ("identity_limits.shoe_size", json!({"shoe_size": 1})),
-    ] {
-        create(shop.draft(json!({"identity_limits": value})).into())
-            .await
-            .expect_fields(&[field]);
+    for kind in ["phone", "address", "email", "instrument", "device"] {
+        for limit in [json!(0), json!(1_001), json!("1"), json!(null), json!(1.5)] {
+            let field = format!("identity_limits.{kind}");
+            cases.push((field, json!({"identity_limits": {kind: limit}})));
+        }
     }
+    let unknown = json!({"identity_limits": {"shoe_size": 1}});
+    cases.push(("identity_limits.shoe_size".to_owned(), unknown));
     // What belongs to the other mode is no field of this one.
-    create(shop.draft(json!({"draw_window_ms": 500})).into())
-        .await
-        .expect_fields(&["draw_window_ms"]);
-    let other = json!({"mode": "draw", "race_rate_per_s": 5});
-    create(shop.draft(other).into())
-        .await
-        .expect_fields(&["race_rate_per_s"]);
-    let short = json!({"mode": "draw", "draw_window_ms": 99});
-    create(shop.draft(short).into())
-        .await
-        .expect_fields(&["draw_window_ms"]);
+    let window = "draw_window_ms".to_owned();
+    cases.push((window.clone(), json!({"draw_window_ms": 500})));
+    let rate = json!({"mode": "draw", "race_rate_per_s": 5});
+    cases.push(("race_rate_per_s".to_owned(), rate));
+    let outside = [json!(0), json!(99), json!(3_600_001)];
+    for value in no_number.iter().cloned().chain(outside) {
+        cases.push((
+            window.clone(),
+            json!({"mode": "draw", "draw_window_ms": value}),
+        ));
+    }
+    // By a new sale, and by a change of one that has not opened.
+    let create = async |draft: Value| shop.admin(Method::POST, "/v1/admin/sales", &draft).await;
+    let sale = shop
+        .sale_in(3_600_000, json!({"sale_id": "the-only-one"}))
+        .await;
+    for (field, change) in &cases {
+        let mut draft = shop.draft(change.clone());
+        if field == "mode" {
+            // Of no mode, its field would be unknown too.
+            draft.remove("race_rate_per_s");
+        }
+        let created = create(draft.into()).await;
+        let changed = sale.admin(Method::PATCH, "", change).await;
+        for answer in [created, changed] {
+            assert_eq!(answer.fields(), [field], "{change}: {:#}", answer.json);
+            answer.expect_fields(&[field]);
+        }
+    }
+    let after = sale.admin(Method::GET, "", &Value::Null).await.expect(200);
+    assert_eq!(after.json, sale.made, "nothing was changed");
     // What is missing is named; all that is wrong is told at once.
     for field in [
         "sale_id", "sku", "name", "price", "units", "opens_at", "mode",
@@ -460,7 +521,7 @@ async fn every_field_of_a_sale_is_checked() {
         .admin(Method::GET, "/v1/admin/sales", &Value::Null)
         .await
         .expect(200);
-    assert_eq!(listed.json["sales"], json!([]), "none was made");
+    assert_eq!(listed.json["sales"], json!([sale.made]), "none was made");
     // The same name twice.
     let draft: Value = shop.draft(json!({})).into();
     create(draft.clone()).await.expect(201);
@@ -528,17 +589,23 @@ async fn names_that_are_none_and_long_headers_break_nothing() {
         let confirm = shop.request(Method::POST, &format!("/v1/sandbox/intents/{odd}/confirm"));
         let answer = Answer::of(confirm.body(body)).await;
         assert_eq!(answer.status, 404, "{odd}: {:#}", answer.json);
-        for (method, rest) in [
-            (Method::GET, ""),
-            (Method::GET, "/report"),
-            (Method::POST, "/pause"),
+        let none = Value::Null;
+        for (method, rest, body) in [
+            (Method::GET, "", &none),
+            (Method::GET, "/report", &none),
+            (Method::GET, "/preflight", &none),
+            (Method::PATCH, "", &json!({"units": 1})),
+            (Method::POST, "/load", &none),
+            (Method::POST, "/pause", &none),
+            (Method::POST, "/resume", &none),
+            (Method::POST, "/end", &none),
+            (Method::POST, "/force-sold-out", &json!({"on": true})),
+            (Method::POST, "/waitlist-only", &none),
+            (Method::POST, "/extend-pay-window", &json!({"seconds": 60})),
         ] {
             let path = format!("/v1/admin/sales/{odd}{rest}");
-            assert_eq!(
-                shop.admin(method, &path, &Value::Null).await.status,
-                404,
-                "{path}"
-            );
+            let answer = shop.admin(method, &path, body).await;
+            assert_eq!(answer.status, 404, "{path}: {:#}", answer.json);
         }
         for rest in ["passes", "entries", "claims", "waitlist"] {
             let request = shopper
@@ -596,20 +663,146 @@ async fn names_that_are_none_and_long_headers_break_nothing() {
             answer.json
         );
     }
-    for payload in [
-        "[]",
-        "{",
-        "{}",
-        r#"{"id": 1}"#,
-        "null",
-        r#"{"id":"evt_1","type":"payment_intent.succeeded"}"#,
-    ] {
+    for payload in ["[]", "{", "null", "{} {}", r#"{"id":"a","id":"b"}"#] {
         let answer = shop.forge_webhook(payload).await;
-        assert!(
-            matches!(answer.status, 200 | 400),
-            "{payload}: {:#}",
-            answer.json
-        );
+        answer.expect_problem(400, "malformed_request");
+    }
+    // Signed, and not what it must be.
+    let event = json!({
+        "id": "evt_odd", "type": "payment_intent.succeeded", "intent": "pi_odd",
+        "amount": 999_900, "currency": "INR", "metadata": {"order_id": "ord_odd"},
+    });
+    let told = async |member: &str, value: Option<Value>| {
+        let mut event = event.clone();
+        match value {
+            Some(value) => event[member] = value,
+            None => drop(event.as_object_mut().unwrap().remove(member)),
+        }
+        shop.forge_webhook(&event.to_string()).await
+    };
+    let no_text = || [None, Some(json!(1)), Some(json!(null)), Some(json!(["x"]))];
+    let empty = [Some(json!("")), Some(json!("e".repeat(256)))];
+    for (member, more) in [
+        ("id", empty.to_vec()),
+        ("type", vec![]),
+        ("intent", vec![Some(json!("a b")), Some(json!(""))]),
+    ] {
+        for value in no_text().into_iter().chain(more) {
+            let shown = format!("{member} {value:?}");
+            let answer = told(member, value).await;
+            let answer = answer.expect_problem(400, "malformed_request");
+            let detail = answer.text("detail");
+            let named = format!("{member} is missing or not usable");
+            assert!(detail.ends_with(&named), "{shown}: {detail}");
+        }
+    }
+    // Whose money it is can't be told: it is asked for again.
+    for value in no_text().into_iter().chain([
+        Some(json!({})),
+        Some(json!({"order_id": null})),
+        Some(json!({"order_id": ""})),
+        Some(json!({"order_id": "ord_odd"})),
+    ]) {
+        let answer = told("metadata", value).await;
+        answer.expect_problem(404, "not_found");
+    }
+    for kind in ["", "charge.succeeded"] {
+        let answer = told("type", Some(json!(kind))).await.expect(200);
+        assert_eq!(answer.text("result"), "ignored", "{kind}");
     }
     assert_eq!(sale.books().await.report, before, "nothing changed");
+}
+
+/// Parameters of the calls that have some.
+#[tokio::test]
+async fn every_parameter_is_a_number_within_its_limits() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({})).await;
+    let preflight = format!("/v1/admin/sales/{}/preflight", sale.id);
+    let list = "/v1/admin/sales";
+    for (path, name, most) in [
+        (preflight.as_str(), "shoppers", 1_000_000_000_u64),
+        (&preflight, "units", 100_000),
+        (&preflight, "seconds", 86_400),
+        (&preflight, "api_quota", 10_000_000),
+        (&preflight, "concurrency_quota", 10_000_000),
+        (list, "limit", 100),
+    ] {
+        let ask = async |value: &str| {
+            let path = format!("{path}?{name}={value}");
+            shop.admin(Method::GET, &path, &Value::Null).await
+        };
+        let beyond = (most + 1).to_string();
+        for value in [
+            "0",
+            "-1",
+            "+1",
+            "%2B1",
+            "",
+            "x",
+            "1.0",
+            "1e1",
+            "0x1",
+            "%201",
+            "%00",
+            "null",
+            "18446744073709551616",
+            beyond.as_str(),
+        ] {
+            let answer = ask(value).await;
+            assert_eq!(answer.fields(), [name], "{name}={value}: {:#}", answer.json);
+            answer.expect_fields(&[name]);
+        }
+        for value in ["1", "01", most.to_string().as_str()] {
+            ask(value).await.expect(200);
+        }
+    }
+}
+
+/// What is no attestation is never taken for one, and leaves nothing behind.
+#[tokio::test]
+async fn an_attestation_that_is_none_gets_no_pass() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({})).await;
+    let session = shop.session("ada");
+    let ask = async |body: Value| {
+        let request = shop.request(Method::POST, &sale.path("/passes"));
+        Answer::of(request.bearer_auth(&session).body(body.to_string())).await
+    };
+    for text in ["", "x", "a.b.c", "..", "é", &session, &"x".repeat(100_000)] {
+        let answer = ask(json!({"device": "d", "attestation": text})).await;
+        answer.expect_problem(401, "invalid_attestation");
+    }
+    ask(json!({"device": "d"})).await.expect(201);
+}
+
+/// What a call does not read changes nothing of its answer.
+#[tokio::test]
+async fn what_is_not_read_changes_nothing() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({"units": 9})).await;
+    let crowd = sale.crowd(3).await;
+    sale.opened().await;
+    // Parameters of calls that have none.
+    for path in [sale.path("?units=5"), sale.path("/status?a=1&a=2")] {
+        shop.get(&path).await.expect(200);
+    }
+    let admin = format!("/v1/admin/sales/{}?bucket=x", sale.id);
+    let read = shop.admin(Method::GET, &admin, &Value::Null).await;
+    assert_eq!(read.expect(200).json["units"], 9);
+    // A body is JSON, whatever it is called.
+    for (shopper, kind) in crowd
+        .iter()
+        .zip(["text/plain", "application/xml", "image/png"])
+    {
+        let claim = shopper.claim_request(&shopper.key(), r#"{"quantity": 1}"#);
+        let claim = Answer::of(claim.header("content-type", kind)).await;
+        let claim = claim.expect(201).json;
+        shopper.ordered(&claim).await;
+        // And none is asked for to give a hold back.
+        let back = shopper.request(Method::DELETE, &claim_path(&claim));
+        let back = Answer::of(back.body("{")).await.expect(200);
+        assert_eq!(back.text("status"), "CANCELLED");
+    }
+    assert_eq!(sale.rest().await.count("free"), 9);
 }

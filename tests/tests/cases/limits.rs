@@ -5,19 +5,21 @@ use std::collections::BTreeSet;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::shopper::{claim_path, order_path};
-use tests::{Answer, Shop, all};
+use tests::{Answer, Shop, all, eventually};
+use tokio::time::Instant;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e01_one_shopper_in_parallel_gets_one_of_each() {
     let shop = Shop::open().await;
     let changes = json!({"units": 20, "buckets": 8, "mode": "draw", "draw_window_ms": 2_500});
     let sale = shop.sale_in(1_500, changes).await;
-    let session = shop.session("ada");
-    let passes = all((0..50).map(|_| {
+    let sessions = [shop.session("ada"), shop.session("ada")];
+    let passes = all((0..50).map(|n| {
         let request = shop
             .request(Method::POST, &sale.path("/passes"))
-            .bearer_auth(&session);
-        Answer::of(request.body(r#"{"device": "one"}"#))
+            .bearer_auth(&sessions[n % 2]);
+        let device = json!({"device": format!("device-{}", n % 5)});
+        Answer::of(request.body(device.to_string()))
     }))
     .await;
     assert_eq!(
@@ -27,9 +29,11 @@ async fn e01_one_shopper_in_parallel_gets_one_of_each() {
     let ids: BTreeSet<_> = passes.iter().map(|answer| answer.text("pass_id")).collect();
     assert_eq!(ids.len(), 1, "{ids:?}");
 
-    let ada = sale.shopper("ada").await;
+    // Signed in twice.
+    let devices = [sale.shopper("ada").await, sale.shopper("ada").await];
+    let ada = &devices[0];
     sale.opened().await;
-    let entries = all((0..50).map(|_| ada.enter())).await;
+    let entries = all((0..50).map(|n| devices[n % 2].enter())).await;
     assert_eq!(
         entries.iter().filter(|answer| answer.status == 201).count(),
         1
@@ -49,8 +53,8 @@ async fn e01_one_shopper_in_parallel_gets_one_of_each() {
         .unwrap();
     sale.move_units(home, (home + 1) % 8, there as u32).await;
     let claims = all((0..50).map(|n| {
-        let ada = &ada;
-        async move { ada.claim_as(&format!("key-number-{n}")).await }
+        let device = &devices[n % 2];
+        async move { device.claim_as(&format!("key-number-{n}")).await }
     }))
     .await;
     let yes: Vec<_> = claims.iter().filter(|answer| answer.status < 300).collect();
@@ -98,6 +102,47 @@ async fn e01_a_limit_above_one_is_kept_in_parallel() {
         3,
         "as many as allowed, in whichever parts"
     );
+}
+
+/// Whoever says where they come from gets no share of their own by it, and takes
+/// none from whom they name.
+#[tokio::test(flavor = "multi_thread")]
+async fn e03_no_header_gives_a_rate_of_its_own() {
+    let shop = Shop::quiet().await;
+    let changes = json!({"units": 60, "race_rate_per_s": 1});
+    let sale = shop.sale_in(2_000, changes).await;
+    let crowd = sale.crowd(60).await;
+    sale.opened().await;
+    let begun = Instant::now();
+    let answers = all(crowd.iter().enumerate().map(|(n, shopper)| {
+        let claim = shopper.claim_request(&shopper.key(), "{}");
+        // Each its own, twice, or the same of all.
+        let claim = match n % 3 {
+            0 => claim.header("x-forwarded-for", format!("192.0.2.{n}, 10.0.0.1")),
+            1 => claim
+                .header("x-forwarded-for", format!("2001:db8::{n}"))
+                .header("x-forwarded-for", format!("198.51.100.{n}")),
+            _ => claim.header("x-forwarded-for", "203.0.113.7"),
+        };
+        Answer::of(claim)
+    }))
+    .await;
+    let seconds = begun.elapsed().as_secs() as usize + 1;
+    let yes = answers.iter().filter(|answer| answer.is_yes()).count();
+    assert!((1..=seconds).contains(&yes), "{yes} within {seconds} s");
+    for answer in answers.into_iter().filter(|answer| !answer.is_yes()) {
+        let busy = answer.expect_problem(429, "too_many_requests");
+        assert!(!busy.header("retry-after").is_empty());
+    }
+    let victim = sale.shopper("whom-they-named").await;
+    let claim = victim.claim_request(&victim.key(), "{}");
+    let claim = claim.header("x-forwarded-for", "203.0.113.7");
+    eventually(
+        "a second comes in which the victim is first",
+        10,
+        async || Some(Answer::of(claim.try_clone().unwrap()).await).filter(Answer::is_yes),
+    )
+    .await;
 }
 
 #[tokio::test]

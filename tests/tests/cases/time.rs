@@ -1,6 +1,7 @@
 //! F: the server's clock, and clocks that disagree.
 
 use jiff::{SignedDuration, Timestamp};
+use local::Options;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{Answer, Shop, Shopper, all, now, until, until_after};
@@ -42,6 +43,76 @@ async fn f01_a_time_without_an_offset_is_no_time() {
     assert_eq!(made["opens_at"], "2036-11-11T12:00:00.000+05:30");
     let at: Timestamp = made["opens_at"].as_str().unwrap().parse().unwrap();
     assert_eq!(at, "2036-11-11T06:30:00Z".parse().unwrap());
+}
+
+/// Every function lives at this time. Its system starts so long before it.
+async fn shop_before(at: Timestamp, ms: i64) -> (Shop, SignedDuration) {
+    let skew = at - SignedDuration::from_millis(ms) - now();
+    let functions = [
+        "admin", "claim", "entry", "order", "pass", "payment", "status", "sweeper",
+    ];
+    let options = Options {
+        schedules: false,
+        skew: functions
+            .map(|name| (format!("{name}-function"), skew))
+            .into(),
+        ..Shop::options()
+    };
+    (Shop::start(options).await, skew)
+}
+
+/// Clocks go back, or forward, two minutes after the opening: ten minutes to pay are
+/// ten minutes, and what was said of the sale is what is told of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn f02_no_clock_change_moves_a_deadline_or_a_closing() {
+    for (opens, closes, minutes) in [
+        // London, where 01:59:59+01:00 is followed by 01:00:00+00:00.
+        (
+            "2026-10-25T01:58:00.000+01:00",
+            "2026-10-25T02:30:00.000Z",
+            92,
+        ),
+        // And 00:59:59+00:00 by 02:00:00+01:00.
+        (
+            "2026-03-29T00:58:00.000Z",
+            "2026-03-29T03:30:00.000+01:00",
+            92,
+        ),
+    ] {
+        let opens_at: Timestamp = opens.parse().unwrap();
+        let (shop, skew) = shop_before(opens_at, 10_000).await;
+        let changes = json!({"opens_at": opens, "closes_at": closes, "pay_window_s": 600});
+        let sale = shop.sale(changes).await;
+        assert_eq!(
+            (&sale.made["opens_at"], &sale.made["closes_at"]),
+            (&json!(opens), &json!(closes))
+        );
+        let time = |text: &str| text.parse::<Timestamp>().unwrap();
+        assert_eq!(time(closes) - opens_at, SignedDuration::from_mins(minutes));
+        let shopper = sale.shopper("ada").await;
+        until_after(opens_at - skew, 5).await;
+        let status = sale.status().await;
+        assert_eq!(
+            (&status["opens_at"], &status["closes_at"]),
+            (&json!(opens), &json!(closes))
+        );
+        let claimed = shopper.claim().await.expect(201).json;
+        let order = shopper.ordered(&claimed).await;
+        let (at, pay_by) = (now() + skew, time(claimed["pay_by"].as_str().unwrap()));
+        assert_eq!(time(order["pay_by"].as_str().unwrap()), pay_by);
+        let window = (pay_by - at).as_secs_f64();
+        assert!((590.0..=600.0).contains(&window), "{window} s to pay");
+        // The hold lasts until then, and not an hour more.
+        for (after_s, free) in [(-2, 0), (1, 1)] {
+            let then = pay_by + SignedDuration::from_secs(after_s) - now();
+            let sweeper = shop.sweeper_ahead(then).await;
+            sweeper.sweep().await.unwrap();
+            sweeper.keep_up().await.unwrap();
+            assert_eq!(sale.count("free").await, free, "{after_s} s after {pay_by}");
+        }
+        let order = shopper.read_order(&claimed).await.json;
+        assert_eq!(order["status"], "EXPIRED");
+    }
 }
 
 /// This machine is client and server: whatever was answered before the
@@ -145,6 +216,12 @@ async fn f04_clocks_that_disagree_sell_no_unit_twice_and_lose_none() {
     ahead.keep_up().await.unwrap();
     let (shopper, answer) = won[19];
     let payment = shopper.begin_payment(&answer.json).await.expect(201).json;
+    // Nobody has swept yet: what a hold is, its own time says.
+    let (other, held) = won[18];
+    let theirs: Timestamp = held.text("pay_by").parse().unwrap();
+    until(theirs.max(pay_by) + seconds(1)).await;
+    let late = other.begin_payment(&held.json).await;
+    late.expect_problem(409, "expired");
     until(pay_by + seconds(2)).await;
     ahead.sweep().await.unwrap();
     ahead.keep_up().await.unwrap();

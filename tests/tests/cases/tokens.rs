@@ -1,9 +1,13 @@
 //! G: a token is good for one purpose, one sale, one shopper. What can be done
 //! to a token itself is in `shared/token`; this is what the API makes of it.
 
+use domain::PassId;
+use domain::draw::Ticket;
+use jiff::SignedDuration;
 use reqwest::Method;
 use serde_json::json;
-use tests::{Answer, OnSale, Shop, Shopper, all, eventually};
+use tests::{Answer, OnSale, Shop, Shopper, all, eventually, now};
+use token::Signer;
 
 /// A draw that everyone of these has entered and is admitted to.
 async fn admitted<'a>(sale: &'a OnSale<'a>, names: &[&str]) -> Vec<Shopper<'a>> {
@@ -66,10 +70,34 @@ async fn g02_g03_g04_g05_a_token_counts_where_it_belongs_and_nowhere_else() {
             &answer.json,
             first.get_or_insert_with(|| answer.json.clone())
         );
-        let entry = a
-            .request(Method::POST, &sale.path("/entries"))
-            .header("sale-pass", pass);
-        Answer::of(entry).await.expect_problem(401, "invalid_pass");
+        for rest in ["/entries", "/waitlist"] {
+            let tap = a.request(Method::POST, &sale.path(rest));
+            let answer = Answer::of(tap.header("sale-pass", pass)).await;
+            let answer = answer.expect_problem(401, "invalid_pass");
+            assert_eq!(Some(&answer.json), first.as_ref(), "{rest}");
+        }
+    }
+    // What was not sent at all is named.
+    for (rest, header, error, status) in [
+        ("/entries", "Sale-Pass", "invalid_pass", 401),
+        ("/waitlist", "Sale-Pass", "invalid_pass", 401),
+        ("/claims", "Sale-Pass", "invalid_pass", 401),
+        ("/claims", "Sale-Entry", "invalid_entry", 401),
+        ("/claims", "Idempotency-Key", "invalid_idempotency_key", 400),
+    ] {
+        let mut request = a.request(Method::POST, &sale.path(rest));
+        let key = a.key();
+        for (name, value) in [
+            ("Sale-Pass", own_pass),
+            ("Sale-Entry", own_entry),
+            ("Idempotency-Key", key.as_str()),
+        ] {
+            if name != header {
+                request = request.header(name, value);
+            }
+        }
+        let answer = Answer::of(request).await.expect_problem(status, error);
+        assert!(answer.text("detail").contains(header), "{:#}", answer.json);
     }
     let foreign = there.entry.get().unwrap();
     for entry in [
@@ -84,17 +112,31 @@ async fn g02_g03_g04_g05_a_token_counts_where_it_belongs_and_nowhere_else() {
             .await
             .expect_problem(401, "invalid_entry");
     }
-    // A draw is entered before anything is claimed.
-    let without = a
-        .request(Method::POST, &sale.path("/claims"))
-        .header("sale-pass", own_pass)
-        .header("idempotency-key", a.key());
-    Answer::of(without)
+    // An entry that has ended, by our own key.
+    let passes = a.request(Method::POST, &sale.path("/passes"));
+    let passes = Answer::of(passes.body(r#"{"device": "d"}"#)).await;
+    let pass_id: PassId = passes.expect(200).text("pass_id").parse().unwrap();
+    let signer = Signer::load(&shop.environment("claim-function").settings).unwrap();
+    let entry_until = |seconds| {
+        let until = now() + SignedDuration::from_secs(seconds);
+        let shopper = a.name.parse().unwrap();
+        let entry = signer.entry(
+            &sale.sale_id(),
+            &shopper,
+            &pass_id,
+            Ticket(0.0),
+            until,
+            now(),
+        );
+        entry.unwrap()
+    };
+    claim(a, own_pass, &entry_until(-2))
         .await
         .expect_problem(401, "invalid_entry");
     assert_eq!(sale.count("free").await, 20);
-    // The control: with their own it goes.
+    // The controls: with their own it goes, and so it would with one that lasts.
     claim(a, own_pass, own_entry).await.expect(201);
+    claim(a, own_pass, &entry_until(60)).await.expect(200);
     let keys = shop.get("/.well-known/jwks.json").await.expect(200).json;
     let keys = keys["keys"].as_array().unwrap();
     assert!(!keys.is_empty() && keys.iter().all(|key| key.get("d").is_none()));
@@ -110,7 +152,8 @@ async fn g05_g07_an_admission_is_good_for_one_claim() {
     let (paying, lapsing, leaving) = (&crowd[0], &crowd[1], &crowd[2]);
     // A hundred uses at once, on as many devices.
     let answers =
-        all((0..60).map(|n| async move { paying.claim_as(&format!("device-{n:04}")).await })).await;
+        all((0..100).map(|n| async move { paying.claim_as(&format!("device-{n:04}")).await }))
+            .await;
     let ids: std::collections::BTreeSet<_> = answers
         .iter()
         .filter(|answer| answer.status < 300)

@@ -1,8 +1,11 @@
 //! G: units that come back go to those who wait, one for each.
 
+use std::collections::BTreeSet;
+
+use domain::{BucketId, bucket};
 use jiff::Timestamp;
 use serde_json::json;
-use tests::{Answer, Shop, Shopper, all, eventually, now, until_after};
+use tests::{Answer, Shop, Shopper, all, eventually, now};
 
 /// Everyone asks, is told "sold out", and has a place in line from then on.
 async fn wait_in_line(crowd: &[Shopper<'_>]) {
@@ -151,47 +154,57 @@ async fn g09_a_unit_that_changes_hands_again_and_again_is_sold_in_the_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g11_everyone_hears_at_once_and_keeps_their_place() {
     let shop = Shop::open().await;
+    keep_their_place(&shop, 1).await;
+    keep_their_place(&shop, 4).await;
+}
+
+async fn keep_their_place(shop: &Shop, buckets: u16) {
     let sale = shop
-        .sale_in(2_000, json!({"units": 10, "buckets": 1}))
+        .sale_in(2_000, json!({"units": 10, "buckets": buckets}))
         .await;
     let crowd = sale.crowd(70).await;
-    let late = sale.crowd(10).await;
+    let late = sale.crowd(20).await;
     sale.opened().await;
     let answers = all(crowd.iter().map(Shopper::claim_patiently)).await;
     let sold = now();
     sale.reaches("ALL_CLAIMED").await;
     let heard = (now() - sold).as_secs_f64();
-    assert!(heard < 2.5, "told {heard} s after the last unit");
-    let place = |answer: &Answer| answer.json["waitlist_position"].as_u64();
-    let places: Vec<_> = answers
-        .iter()
-        .filter(|a| !a.is_yes())
-        .map(|a| place(a).unwrap())
-        .collect();
-    assert_eq!(places.len(), 60);
-    let worst = *places.iter().max().unwrap();
+    assert!(heard < 2.0, "told {heard} s after the last unit");
+    let place = |answer: &Answer| {
+        let told = answer.clone().expect_problem(409, "sold_out");
+        told.json["waitlist_position"].as_u64().expect("a place")
+    };
+    let lost = crowd.iter().zip(&answers).filter(|(_, a)| !a.is_yes());
+    let line: Vec<_> = lost.map(|(one, answer)| (one, place(answer))).collect();
+    assert_eq!(line.len(), 60);
     let latecomers = all(late.iter().map(Shopper::claim_patiently)).await;
-    let best = latecomers
-        .iter()
-        .map(|answer| place(answer).unwrap())
-        .min()
-        .unwrap();
-    assert!(
-        best > worst,
-        "a latecomer is {best}, the line ends at {worst}"
-    );
-    // Asked again, the place is the same or better.
-    until_after(now(), 1_100).await;
-    for (shopper, first) in crowd
-        .iter()
-        .zip(&answers)
-        .filter(|(_, answer)| !answer.is_yes())
-    {
-        let again = shopper.claim().await;
-        let position = again.json["waitlist_position"]
-            .as_u64()
-            .or(again.json["position"].as_u64());
-        assert!(position <= place(first), "{:#}", again.json);
+    let latecomers: Vec<_> = late.iter().zip(latecomers.iter().map(place)).collect();
+    let places: BTreeSet<_> = line.iter().chain(&latecomers).map(|(_, at)| at).collect();
+    assert_eq!(places.len(), 80, "no two have the same");
+    // Each bucket counts those whose home it is.
+    let of = |home: u16, all: &[(&Shopper<'_>, u64)]| -> Vec<u64> {
+        let home = BucketId(home);
+        let at_home = |name: &str| bucket::home(&name.parse().unwrap(), buckets) == home;
+        let here = all.iter().filter(|(one, _)| at_home(&one.name));
+        here.map(|(_, at)| *at).collect()
+    };
+    for home in 0..buckets {
+        let worst = of(home, &line).into_iter().max();
+        for late in of(home, &latecomers) {
+            assert!(
+                Some(late) > worst,
+                "{home}: {late}, the line ends at {worst:?}"
+            );
+        }
+    }
+    // Asked again, the place is the same or better, and nobody is let in.
+    for (shopper, first) in line.into_iter().chain(latecomers) {
+        let again = eventually("the instance knows of the line", 5, async || {
+            Some(shopper.claim().await).filter(|again| again.status == 403)
+        });
+        let again = again.await.expect_problem(403, "not_admitted");
+        let position = again.json["position"].as_u64().expect("a place");
+        assert!(position <= first, "{:#}", again.json);
     }
     sale.rest().await;
 }

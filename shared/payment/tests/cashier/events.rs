@@ -1,11 +1,12 @@
 //! Applying events: late, doubled, reordered, contradictory.
 
-use domain::OrderStatus;
 use domain::order::RefundStatus;
+use domain::{IntentId, OrderStatus};
 use futures::future::join_all;
 use ledger::payments::{EventStatus, RefundReason};
 use payment::sandbox::Verdict;
 use payment::{Applied, Event, EventKind};
+use testing::Bucket;
 
 use crate::world::{MINUTE, World, inr, success};
 
@@ -204,6 +205,53 @@ async fn a_second_capture_goes_back() {
         assert_eq!(refunds[0].intent.as_str(), "pi_other");
         assert_eq!(refunds[0].reason, RefundReason::OtherIntent);
     }
+}
+
+/// C02: the same where both are told at once, again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn captures_that_are_told_side_by_side_pay_once_and_go_back_once() {
+    let world = World::new().await;
+    for n in 0..8 {
+        let order = world.paying(&format!("shopper{n}")).await;
+        let id = order.claim.order();
+        let beside: IntentId = format!("pi_other_{n}").parse().unwrap();
+        let name = |which: &str| format!("evt_{which}_{n}");
+        let own = success(
+            &name("own"),
+            order.intent.as_ref().unwrap(),
+            &id,
+            "999900 INR",
+        );
+        let other = success(&name("other"), &beside, &id, "999900 INR");
+        let told = (0..8).map(|k| {
+            world
+                .cashier
+                .apply(if (n + k) % 2 == 0 { &own } else { &other })
+        });
+        let told = join_all(told).await;
+        // One that came between others' writes would be delivered again.
+        let applied: Vec<_> = told.into_iter().flatten().collect();
+        let paid = applied.iter().filter(|one| **one == Applied::Paid).count();
+        assert!(paid <= 1, "{applied:?}");
+        for event in [&own, &other] {
+            world.cashier.apply(event).await.unwrap();
+        }
+        let read = world.read(&order).await;
+        assert_eq!(
+            (read.status, read.intent),
+            (OrderStatus::Paid, order.intent.clone())
+        );
+        let mut refunds = world.refunds().await;
+        refunds.retain(|refund| refund.order_id == id);
+        assert_eq!(refunds.len(), 1);
+        assert_eq!(
+            (&refunds[0].intent, refunds[0].money),
+            (&beside, order.money)
+        );
+    }
+    let Bucket { sale, id, .. } = &world.bucket;
+    let row = world.ledger.bucket(sale, *id).await.unwrap().unwrap();
+    assert_eq!(row.allotted, 8, "no second unit");
 }
 
 /// C07: which intent pays which order is in our record, not in metadata.
