@@ -102,28 +102,27 @@ function claim(call) {
   if (call.now < sale.opens_ms) {
     return notOpen(call);
   }
-  if (ended(call)) {
-    return problem('ended');
-  }
   const pass = validPass(call);
+  // Of all but those who were admitted: they may hold a unit.
+  const no = ended(call) ? problem('ended') : pass && sale.paused && problem('paused', {}, 5);
   if (!pass) {
-    return invalidToken(call, 'invalid_pass', 'Sale-Pass');
-  }
-  if (sale.paused) {
-    return problem('paused', {}, 5);
+    return no || invalidToken(call, 'invalid_pass', 'Sale-Pass');
   }
   const draw = sale.mode === 'draw';
   const sent = header(call, 'sale-entry');
   if (sent === undefined) {
     // In a race the line begins at the origin.
-    return draw ? invalidToken(call, 'invalid_entry', 'Sale-Entry') : null;
+    return no || (draw ? invalidToken(call, 'invalid_entry', 'Sale-Entry') : null);
   }
   const ticket = ticketOf(call, pass, sent);
   if (ticket === null) {
-    return problem('invalid_entry');
+    return no || problem('invalid_entry');
   }
   if (ticket === undefined || ticket < sale.threshold) {
     return null;
+  }
+  if (no) {
+    return no;
   }
   if (sale.sold_out || sale.waitlist_only) {
     // Who claimed in a race while there was no line may hold a unit.

@@ -199,6 +199,19 @@ test('who is admitted reaches the origin, and who is not hears it here', async (
   assert.equal((await send('claims', claiming(ID))).json.position, undefined);
 });
 
+test('who was admitted hears of a claim from the origin, also while the sale is stopped', async () => {
+  for (const [status, error, changes] of [[503, 'paused', { paused: true }], [410, 'ended', { ended: true }]]) {
+    const sale = counted(changes);
+    assert.deepEqual(await send('claims', claiming(WINNER), { sale }), FORWARDED);
+    isProblem(await send('claims', claiming(ID), { sale }), status, error);
+    isProblem(await send('claims', claiming(WINNER, { 'sale-entry': 'x' }), { sale }), status, error);
+    // In a race nobody is told apart before there is a line.
+    const race = claiming(WINNER);
+    delete race['sale-entry'];
+    isProblem(await send('claims', race, { sale: { ...sale, mode: 'race' } }), status, error);
+  }
+});
+
 test('the origin\'s own tokens are compared as they stand', async () => {
   const sale = counted();
   const with_ = (token) => claiming(ID, { 'sale-entry': token });
