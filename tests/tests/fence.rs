@@ -54,13 +54,31 @@ impl Stage {
         let asked = Arc::clone(&servers);
         let owner = spawn_blocking(move || asked.owner_of(slot, 0).unwrap());
         let primary = owner.await.unwrap();
-        Self {
+        let stage = Self {
             wires,
             servers,
             world,
             primary,
             replica: primary + PRIMARIES,
-        }
+        };
+        stage.replicated().await;
+        stage
+    }
+
+    /// Waits until the replica knows what was loaded.
+    async fn replicated(&self) {
+        let key = format!("{{{}}}:stock", self.world.address(0).tag);
+        eventually("the replica is up to date", PATIENCE_S, async || {
+            let (servers, replica, key) = (Arc::clone(&self.servers), self.replica, key.clone());
+            let has = spawn_blocking(move || -> bool {
+                let mut connection = servers.connect(replica).unwrap();
+                redis::cmd("READONLY").exec(&mut connection).unwrap();
+                let exists = redis::cmd("EXISTS").arg(key).query(&mut connection);
+                exists.unwrap()
+            });
+            has.await.unwrap().then_some(())
+        })
+        .await;
     }
 
     /// From now on the replica hears nothing.

@@ -151,7 +151,8 @@ impl ClaimFunction {
                 return Err(limit(request, noted));
             }
         }
-        if let Some(known) = self.known_to_ledger(visitor.claimant(), request).await? {
+        let orders = self.orders_of(visitor.claimant()).await?;
+        if let Some(known) = had(sale, request, &orders) {
             return known;
         }
         let rows = self.bucket_rows(sale, now).await?;
@@ -191,47 +192,21 @@ impl ClaimFunction {
         confirming(sale, &taken)
     }
 
-    /// What the shopper's own row leads to: an order of this key, or as much as
-    /// one may have had.
-    pub(crate) async fn known_to_ledger(
-        &self,
-        whose: Claimant<'_>,
-        request: &Request<'_>,
-    ) -> Result<Option<Result<Reply, Problem>>, Problem> {
+    /// Orders of the shopper's claims, whatever gate knows of them; none that was
+    /// voided.
+    pub(crate) async fn orders_of(&self, whose: Claimant<'_>) -> Result<Vec<Order>, Problem> {
         let Claimant { sale, shopper } = whose;
         let mut rows = self.ledger.customers(&sale.id, [shopper]).await?;
         let Some(row) = rows.remove(shopper) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let claims = row.claims.iter().flat_map(|digest| {
             let named = move |n| format!("cl_{}_{}_{digest}", sale.id, BucketId(n));
             (0..sale.config.buckets).filter_map(move |n| named(n).parse::<ClaimId>().ok())
         });
         let claims: Vec<ClaimId> = claims.collect();
-        let orders = self.ledger.orders(&claims).await?;
-        let had = orders
-            .values()
-            .filter(|of| of.status != OrderStatus::Voided);
-        let had: Vec<&Order> = had.collect();
-        let digest = asked(sale, request).digest().to_owned();
-        if let Some(same) = had.iter().find(|order| order.claim.digest() == digest) {
-            return Ok(Some(if same.quantity == request.quantity {
-                Reply::ok(&view::ordered(sale, same))
-            } else {
-                Err(reused())
-            }));
-        }
-        // As at a gate: who let a hold lapse had the chance.
-        let units: u32 = had.iter().map(|order| order.quantity).sum();
-        let newest = had.iter().max_by_key(|order| order.claimed_at);
-        let Some(newest) = newest.filter(|_| units + request.quantity > request.limit) else {
-            return Ok(None);
-        };
-        Ok(Some(if units >= request.limit {
-            Reply::ok(&view::ordered(sale, newest))
-        } else {
-            Err(limit_reached(units, request.limit, &newest.claim))
-        }))
+        let orders = self.ledger.orders(&claims).await?.into_values();
+        Ok(orders.filter(|order| !is_voided(Some(order))).collect())
     }
 
     async fn bucket_rows(&self, sale: &Sale, now: Timestamp) -> Result<Arc<Vec<Bucket>>, Problem> {
@@ -255,6 +230,32 @@ impl ClaimFunction {
         };
         self.send(whose, yes).await
     }
+}
+
+/// What the shopper's orders are to a request: one is of this key, or they are as
+/// much as one may have had.
+pub(crate) fn had(
+    sale: &Sale,
+    request: &Request<'_>,
+    orders: &[Order],
+) -> Option<Result<Reply, Problem>> {
+    let digest = asked(sale, request).digest().to_owned();
+    if let Some(same) = orders.iter().find(|order| order.claim.digest() == digest) {
+        return Some(if same.quantity == request.quantity {
+            Reply::ok(&view::ordered(sale, same))
+        } else {
+            Err(reused())
+        });
+    }
+    // As at a gate: who let a hold lapse had the chance.
+    let units: u32 = orders.iter().map(|order| order.quantity).sum();
+    let newest = orders.iter().max_by_key(|order| order.claimed_at);
+    let newest = newest.filter(|_| units + request.quantity > request.limit)?;
+    Some(if units >= request.limit {
+        Reply::ok(&view::ordered(sale, newest))
+    } else {
+        Err(limit_reached(units, request.limit, &newest.claim))
+    })
 }
 
 /// The claim that a request is about, in the shopper's home.

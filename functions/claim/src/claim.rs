@@ -16,6 +16,7 @@ use runtime::{Metric, metrics};
 
 use crate::ClaimFunction;
 use crate::admission::Claimant;
+use crate::by_ledger::had;
 use crate::refusal::{limit_reached, reused};
 use crate::view;
 use crate::yes::Yes;
@@ -199,7 +200,10 @@ impl ClaimFunction {
                 if as_loaded {
                     return Ok(None);
                 }
-                self.known_to_ledger(whose, request).await
+                let mut orders = self.orders_of(whose).await?;
+                // Written meanwhile: this is the new one.
+                orders.retain(|order| order.claim != hold.claim);
+                Ok(had(whose.sale, request, &orders))
             }
         }
     }
