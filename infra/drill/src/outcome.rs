@@ -183,7 +183,7 @@ impl Outcome {
         if broken.is_empty() && self.audit.missed().next().is_some() {
             writeln!(
                 text,
-                "\nEvery promise holds but for a figure, which is one of a deployed system."
+                "\nEvery promise holds. A figure of a deployed system was missed, here where all share one machine."
             )?;
         } else if broken.is_empty() {
             writeln!(text, "\nEvery promise holds.")?;
