@@ -47,7 +47,7 @@ impl AdminFunction {
         tag: String,
         floor: jiff::Timestamp,
     ) -> Result<u32, Problem> {
-        let mut extended = 0;
+        let (mut extended, mut away) = (0, false);
         for order in self.ledger.whole_bucket(&sale.id, bucket).await?.orders {
             let waits = matches!(
                 order.status,
@@ -55,11 +55,13 @@ impl AdminFunction {
             );
             if waits && order.pay_by < floor && self.ledger.extend(&order, floor).await? {
                 extended += 1;
-                if order.status == OrderStatus::PendingPayment {
+                if order.status == OrderStatus::PendingPayment && !away {
                     let moved = self.gate.defer(&tag, &order.claim, floor).await;
                     if let Err(error) = moved {
-                        // The sweeper moves it, once it is due and the gate is back.
-                        tracing::warn!(claim = %order.claim, %error, "a deadline was not moved");
+                        // The sweeper moves deadlines, once they are due and the gate
+                        // is back. Nor is each of them waited for.
+                        tracing::warn!(%bucket, %error, "deadlines were not moved");
+                        away = true;
                     }
                 }
             }

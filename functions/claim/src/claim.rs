@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Call, Code, Problem, Reply};
+use domain::bucket::home;
 use domain::config::Mode;
 use domain::input::Fields;
 use domain::order::ClaimStatus;
-use domain::{ClaimId, IdempotencyKey, Sale, SaleId, ShopperId};
+use domain::{ClaimId, IdempotencyKey, Order, Sale, SaleId, ShopperId};
 use gate::sale::Request;
 use gate::{Decision, Hold, SaleGates};
 use jiff::Timestamp;
@@ -85,8 +86,8 @@ impl ClaimFunction {
     }
 
     /// Whoever was given a unit and did not hear of it asks again, and hears of it,
-    /// whatever has become of the sale since. Nothing is taken here: who holds
-    /// nothing is refused as before.
+    /// whatever has become of the sale since. No gate gives anything here, and none is
+    /// waited for: who holds nothing is refused as before.
     async fn held_before(
         &self,
         whose: Claimant<'_>,
@@ -110,10 +111,11 @@ impl ClaimFunction {
         if let Some(reply) = self.taken_before(whose, &request).await? {
             return Ok(reply);
         }
-        let reply = match gates.held(&request).await {
-            Ok(Some(held)) => self.answer(whose, &gates, &request, held).await?,
-            Ok(None) | Err(_) => None,
+        let held = tokio::time::timeout(LOOK_MAX, gates.held(&request)).await;
+        let Ok(Ok(Some(held))) = held else {
+            return Err(no);
         };
+        let reply = self.answer(whose, &gates, &request, held).await?;
         reply.ok_or(no)
     }
 
@@ -137,15 +139,15 @@ impl ClaimFunction {
         let reply = match decision {
             Decision::Claimed(hold) => self.claimed(whose, gates, request, hold).await,
             Decision::Same(hold) if hold.quantity != request.quantity => Err(reused()),
-            Decision::Same(hold) => self.again(whose, gates, hold).await,
+            Decision::Same(hold) => self.again(whose, gates, request, hold).await,
             Decision::Holds(hold, units) if units >= request.limit => {
-                self.again(whose, gates, hold).await
+                self.again(whose, gates, request, hold).await
             }
             Decision::Holds(hold, units) => {
                 // The question may have completed a claim that stopped at its
                 // mark: it becomes an order like any other, and is named.
                 let claim = hold.claim.clone();
-                self.again(whose, gates, hold).await?;
+                self.again(whose, gates, request, hold).await?;
                 Err(limit_reached(units, request.limit, &claim))
             }
             Decision::Empty => return Ok(None),
@@ -180,9 +182,8 @@ impl ClaimFunction {
         Reply::json(code, &view::held(whose.sale, &hold, status))
     }
 
-    /// What the ledger knew of the shopper before a new yes, if the yes can't stand
-    /// for it: this claim was voided; or, of a gate that lives anew and has
-    /// forgotten whom other buckets had served, another one stands.
+    /// What the ledger knew before a new yes, if the yes can't stand for it: this
+    /// claim was voided, or another one stands.
     async fn known_before(
         &self,
         whose: Claimant<'_>,
@@ -190,22 +191,41 @@ impl ClaimFunction {
         request: &Request<'_>,
         hold: &Hold,
     ) -> Result<Option<Result<Reply, Problem>>, Problem> {
-        match self.ledger.order(&hold.claim).await? {
-            // The worker may have been as fast as this.
-            Some(order) if order.status.holds_units() => Ok(None),
-            Some(order) => Ok(Some(Reply::ok(&view::ordered(whose.sale, &order)))),
-            None => {
-                let gate = gates.bucket(hold.claim.bucket());
-                let as_loaded = gate.is_some_and(|gate| gate.epoch() <= whose.sale.load);
-                if as_loaded {
-                    return Ok(None);
-                }
-                let mut orders = self.orders_of(whose).await?;
-                // Written meanwhile: this is the new one.
-                orders.retain(|order| order.claim != hold.claim);
-                Ok(had(whose.sale, request, &orders))
-            }
+        let order = self.ledger.order(&hold.claim).await?;
+        let instead = self.instead(whose, gates, request, hold, order.as_ref());
+        if let Some(instead) = instead.await? {
+            return Ok(Some(instead));
         }
+        // The worker may have been as fast as this.
+        let ended = order.filter(|order| !order.status.holds_units());
+        Ok(ended.map(|order| Reply::ok(&view::ordered(whose.sale, &order))))
+    }
+
+    /// What stands in place of a hold that is no live order: a gate that lives anew has
+    /// forgotten marks, so that a home gives a unit to whom another bucket served.
+    async fn instead(
+        &self,
+        whose: Claimant<'_>,
+        gates: &SaleGates,
+        request: &Request<'_>,
+        hold: &Hold,
+        order: Option<&Order>,
+    ) -> Result<Option<Result<Reply, Problem>>, Problem> {
+        let home = home(whose.shopper, whose.sale.config.buckets);
+        let asked = [hold.claim.bucket(), home];
+        let mut asked = asked.into_iter().filter_map(|id| gates.bucket(id));
+        let as_loaded = asked.all(|gate| gate.epoch() <= whose.sale.load);
+        if as_loaded || order.is_some_and(|order| order.status.holds_units()) {
+            return Ok(None);
+        }
+        let mut orders = self.orders_of(whose).await?;
+        // This one, if it was written meanwhile, is the new one; and what ended is in
+        // the way of none but its own key.
+        let same = |order: &Order| order.claim.digest() == hold.claim.digest();
+        orders.retain(|order| {
+            order.claim != hold.claim && (order.status.holds_units() || same(order))
+        });
+        Ok(had(whose.sale, request, &orders))
     }
 
     /// The same claim again: whatever the ledger knows of it by now. If it
@@ -214,9 +234,15 @@ impl ClaimFunction {
         &self,
         whose: Claimant<'_>,
         gates: &SaleGates,
+        request: &Request<'_>,
         hold: Hold,
     ) -> Result<Reply, Problem> {
-        match self.ledger.order(&hold.claim).await? {
+        let order = self.ledger.order(&hold.claim).await?;
+        let instead = self.instead(whose, gates, request, &hold, order.as_ref());
+        if let Some(instead) = instead.await? {
+            return instead;
+        }
+        match order {
             Some(order) => Reply::ok(&view::ordered(whose.sale, &order)),
             None => {
                 let status = self.secure(whose, gates, &hold).await?;

@@ -87,7 +87,7 @@ pub struct DrawView {
     pub scale: u64,
     /// Tickets below it may claim.
     pub threshold: f64,
-    /// How often it was raised.
+    /// How often it was raised, or those below it were asked again.
     pub round: u32,
     /// Places in line that it admits.
     pub admitted: u64,

@@ -69,7 +69,7 @@ pub struct Status {
 pub struct Draw {
     /// Tickets below it may claim.
     pub threshold: f64,
-    /// How often it was raised.
+    /// How often it was raised, or those below it were asked again.
     pub round: u32,
 }
 
@@ -150,7 +150,7 @@ pub struct Summary {
     pub paid: i64,
     /// Each bucket.
     pub buckets: Vec<BucketSummary>,
-    /// Each raising of the threshold.
+    /// Each round.
     pub rounds: Vec<Round>,
 }
 
@@ -188,7 +188,7 @@ pub struct BucketSummary {
     pub in_flight: i64,
 }
 
-/// One raising of the threshold.
+/// One raising of the threshold, or the same once more.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub struct Round {

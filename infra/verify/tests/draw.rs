@@ -27,7 +27,8 @@ fn everyone() -> Vec<Entry> {
     (0..ENTRIES).map(entry).collect()
 }
 
-/// As `GET /v1/sales/{sale}` and the report say it: 1,000 units, two rounds.
+/// As `GET /v1/sales/{sale}` and the report say it: 1,000 units, and three rounds, in the
+/// last of which those are asked again who were asked before.
 fn published() -> (Value, Value) {
     let counted = everyone()
         .iter()
@@ -42,11 +43,15 @@ fn published() -> (Value, Value) {
         json!({"round": number, "threshold": admission.threshold_for(admitted),
             "admitted": admitted, "offered": offered, "at": "2027-11-11T12:00:05Z"})
     };
-    let rounds = [round(1, 1_100, 1_000), round(2, 1_155, 50)];
+    let rounds = [
+        round(1, 1_100, 1_000),
+        round(2, 1_155, 50),
+        round(3, 1_155, 1),
+    ];
     let sale = json!({
         "sale_id": "phone", "units": 1_000, "mode": "draw", "commitment": commitment(&SECRET),
         "draw": {"secret": hex(&SECRET), "sample": SAMPLE, "entries": admission.entries,
-            "scale": admission.scale, "threshold": rounds[1]["threshold"], "round": 2,
+            "scale": admission.scale, "threshold": rounds[2]["threshold"], "round": 3,
             "admitted": 1_155},
     });
     let report = json!({
@@ -83,7 +88,7 @@ fn a_draw_as_it_was_fits() {
 #[test]
 fn whatever_is_changed_does_not_fit() {
     let other = hex(&[8; 32]);
-    let changes: [(&str, &str, Value, &str); 14] = [
+    let changes: [(&str, &str, Value, &str); 15] = [
         (
             "sale",
             "/draw/secret",
@@ -96,17 +101,18 @@ fn whatever_is_changed_does_not_fit() {
         ("sale", "/draw/admitted", json!(1_156), "the line was drawn"),
         ("sale", "/draw/scale", json!(10_000), "the line was drawn"),
         ("sale", "/draw/entries", json!(30_000), "the count of"),
-        ("sale", "/draw/round", json!(3), "2 rounds"),
+        ("sale", "/draw/round", json!(4), "3 rounds"),
         (
             "report",
             "/sale/commitment",
             json!(other),
             "the report is of",
         ),
-        ("report", "/rounds/0/admitted", json!(1_101), "2 rounds"),
-        ("report", "/rounds/0/offered", json!(900), "2 rounds"),
-        ("report", "/rounds/1/threshold", json!(0.01), "2 rounds"),
-        ("report", "/rounds/1/round", json!(1), "2 rounds"),
+        ("report", "/rounds/0/admitted", json!(1_101), "3 rounds"),
+        ("report", "/rounds/0/offered", json!(900), "3 rounds"),
+        ("report", "/rounds/1/threshold", json!(0.01), "3 rounds"),
+        ("report", "/rounds/1/round", json!(1), "3 rounds"),
+        ("report", "/rounds/1/admitted", json!(1_200), "3 rounds"),
         ("report", "/paid", json!(1_000), "1001 of 1000 units"),
     ];
     for (object, place, value, expected) in changes {

@@ -42,7 +42,7 @@ pub struct Admission {
     pub threshold: f64,
     /// Places in line that the threshold admits.
     pub admitted: u64,
-    /// How often it was raised.
+    /// How often it was raised, or those below it were asked again.
     pub round: u32,
     /// Units offered in the newest round.
     pub offered: u64,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use local::Faults;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::link::Condition;
-use tests::{Answer, Link, Shop, Shopper, all, eventually};
+use tests::{Answer, Link, OnSale, Shop, Shopper, all, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d01_a_key_names_one_claim_of_one_shopper_in_one_sale() {
@@ -199,6 +199,47 @@ async fn d04_a_winner_hears_of_the_claim_whatever_became_of_the_sale() {
     assert_eq!(sale.rest().await.count("held"), 2);
 }
 
+/// Two shoppers at home in a bucket of one unit, so that the second one was served by
+/// the other; then the first one gives the unit back, and the bucket forgets all that
+/// it knew. The second one, and their claim.
+async fn served_elsewhere<'a>(sale: &'a OnSale<'a>) -> (Shopper<'a>, Value) {
+    let (other, shopper) = (sale.shopper_at(0).await, sale.shopper_at(0).await);
+    sale.opened().await;
+    let first = other.hold().await;
+    let claim = shopper.hold().await;
+    assert!(claim["claim_id"].as_str().unwrap().contains("_001_"));
+    give_back(&other, &first).await;
+    (shopper, claim)
+}
+
+async fn give_back(shopper: &Shopper<'_>, claim: &Value) {
+    let path = format!("/v1/claims/{}", claim["claim_id"].as_str().unwrap());
+    let back = Answer::of(shopper.request(Method::DELETE, &path)).await;
+    back.expect(200);
+}
+
+/// The first bucket's gate loses everything, and is recovered.
+async fn forget_first_bucket(sale: &OnSale<'_>) {
+    let first = async || {
+        let gates = sale.shop.ledger().gates(&sale.sale_id()).await;
+        gates.unwrap().unwrap().addresses.swap_remove(0)
+    };
+    let tag = first().await.tag;
+    let mut primary = sale.shop.system.gate().unwrap().connect(0).unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS")
+        .arg(format!("{{{tag}}}:*"))
+        .query(&mut primary)
+        .unwrap();
+    redis::cmd("DEL").arg(keys).exec(&mut primary).unwrap();
+    sale.shop.sweeper().await.keep_up().await.unwrap();
+    eventually("the bucket is recovered", 20, async || {
+        (first().await.epoch > 1).then_some(())
+    })
+    .await;
+    // As everyone knows a second later.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+}
+
 /// A home that lives anew has forgotten that another bucket served the shopper.
 /// Asked again it gives a unit, which the ledger would take back: what is told is
 /// the claim that stands.
@@ -206,32 +247,27 @@ async fn d04_a_winner_hears_of_the_claim_whatever_became_of_the_sale() {
 async fn d03_the_claim_that_stands_is_told_though_its_mark_is_lost() {
     let shop = Shop::quiet().await;
     let sale = shop.sale(json!({"units": 2, "buckets": 2})).await;
-    let (other, shopper) = (sale.shopper_at(0).await, sale.shopper_at(0).await);
-    sale.opened().await;
-    let first = other.hold().await;
-    let claim = shopper.hold().await;
-    assert!(claim["claim_id"].as_str().unwrap().contains("_001_"));
-    let path = format!("/v1/claims/{}", first["claim_id"].as_str().unwrap());
-    let back = Answer::of(other.request(Method::DELETE, &path)).await;
-    back.expect(200);
-
-    let gates = shop.ledger().gates(&sale.sale_id()).await.unwrap().unwrap();
-    let mut primary = shop.system.gate().unwrap().connect(0).unwrap();
-    let keys: Vec<String> = redis::cmd("KEYS")
-        .arg(format!("{{{}}}:*", gates.addresses[0].tag))
-        .query(&mut primary)
-        .unwrap();
-    redis::cmd("DEL").arg(keys).exec(&mut primary).unwrap();
+    let (shopper, claim) = served_elsewhere(&sale).await;
+    forget_first_bucket(&sale).await;
     for key in [shopper.key(), "after-a-restart".to_owned()] {
-        let told = eventually("the bucket is recovered", 20, async || {
-            let answer = shopper.claim_as(&key).await;
-            (answer.status != 503).then_some(answer)
-        });
-        let told = told.await.expect(200);
+        let told = shopper.claim_as(&key).await.expect(200);
         assert_eq!(told.json["claim_id"], claim["claim_id"]);
     }
     // The unit that was given for nothing is free again.
     sale.comes_to("free", 1).await;
+    assert_eq!(sale.rest().await.count("held"), 1);
+}
+
+/// The same, but that claim was given back: the new yes stands, and is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn d03_a_claim_that_has_ended_hides_no_new_one() {
+    let shop = Shop::quiet().await;
+    let sale = shop.sale(json!({"units": 2, "buckets": 2})).await;
+    let (shopper, claim) = served_elsewhere(&sale).await;
+    give_back(&shopper, &claim).await;
+    forget_first_bucket(&sale).await;
+    let told = shopper.claim_as("after-a-restart").await.expect(201);
+    shopper.ordered(&told.json).await;
     assert_eq!(sale.rest().await.count("held"), 1);
 }
 
