@@ -149,8 +149,14 @@ pub fn step(sale: &Sale, gates: Gates, now: Timestamp) -> Sale {
         (0, _) => SaleState::AllClaimed,
         _ => SaleState::Live,
     };
-    if gates.free == 0 {
+    // Or so between two looks: somebody was told "sold out", and has a place, before
+    // a unit came back.
+    let units = u64::from(sale.config.units);
+    let was_claimed = !sale.config.is_draw() && gates.late > 0 && gates.taken >= units;
+    if gates.free == 0 || was_claimed {
         next.admission.waitlist_open = true;
+    }
+    if gates.free == 0 {
         next.admission.boost = 0;
         next.admission.offered = 0;
     }
@@ -581,6 +587,25 @@ mod tests {
             !crate::draw::Ticket::late(12, back.admission.scale)
                 .is_admitted(back.admission.threshold)
         );
+    }
+
+    /// A unit came back before the controller had seen that there was none. Who was
+    /// refused meanwhile has a place, and is asked.
+    #[test]
+    fn a_line_begins_though_nobody_saw_the_last_unit_go() {
+        let sale = sale("race");
+        let seen = |free, taken, late| Gates {
+            entries: 0,
+            late,
+            ..gates(free, taken, taken)
+        };
+        let open = step(&sale, seen(20, 9_980, 0), at(&sale, 1_000));
+        // A place alone begins no line: anybody may take one.
+        let early = step(&open, seen(10, 9_990, 1), at(&sale, 1_500));
+        assert!(!early.admission.waitlist_open);
+        let back = step(&open, seen(3, 10_000, 79), at(&sale, 1_500));
+        assert!(back.admission.waitlist_open);
+        assert_eq!((back.admission.round, back.admission.admitted), (1, 4));
     }
 
     #[test]
